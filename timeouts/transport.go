@@ -16,8 +16,12 @@
 // The sooner of a limit and the caller's own deadline ends the request. Where it
 // is the caller's, or the caller cancels, the error is what the base makes of it,
 // as without this package. A request whose caller has a deadline before all the
-// limits goes to the base untouched. The limits work through the context of the
-// request, so a base that does not heed it is not ended by them.
+// limits goes to the base untouched.
+//
+// The limits work through the context of the request, as any deadline does, so they
+// end what the base lets it end. A base that ignores it is not ended. Nor is
+// net/http, on HTTP/1, while it waits in a Read of a request body: give a request
+// no body whose Read may hang, such as an io.Pipe that nobody closes.
 //
 // # The response
 //
