@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -358,6 +359,31 @@ func TestT4BaseThatKnowsTheDeadline(t *testing.T) {
 	})
 }
 
+// A base that does not heed its context is not ended, but what it returns after the
+// limit is too late.
+func TestT4BaseThatAnswersTooLate(t *testing.T) {
+	for name, answer := range map[string]func(t *testing.T) *http.Response{
+		"body": func(t *testing.T) *http.Response {
+			return &http.Response{StatusCode: 200, Body: httptestutil.Body(t, "x")}
+		},
+		"no body": func(t *testing.T) *http.Response {
+			return &http.Response{StatusCode: 204, Body: httptestutil.Body(t, "")}
+		},
+		"nothing": func(t *testing.T) *http.Response { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				resp, err := (&timeouts.Transport{Limits: timeouts.Limits{Total: time.Second}, Base: base(func(*http.Request) (*http.Response, error) {
+					time.Sleep(time.Minute)
+					return answer(t), nil
+				})}).RoundTrip(get(t, t.Context(), "http://server.example/"))
+				require.Nil(t, resp)
+				isLimit(t, err, timeouts.Total, time.Second)
+			})
+		})
+	}
+}
+
 // The caller's cancellation gives what it gives without limits: on each protocol,
 // with and without a cause, in the header and in the body.
 func TestT5CancellationPassesThrough(t *testing.T) {
@@ -535,7 +561,11 @@ func TestT8NoContentIsNotWrapped(t *testing.T) {
 		}
 	})
 	t.Run("HTTP/2", func(t *testing.T) {
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/head" {
+				w.Header().Set("Content-Length", "1234")
+			}
+		}))
 		server.EnableHTTP2 = true
 		server.StartTLS()
 		defer server.Close()
@@ -545,6 +575,13 @@ func TestT8NoContentIsNotWrapped(t *testing.T) {
 		require.Equal(t, 2, want.ProtoMajor)
 		resp, err := (&timeouts.Transport{Base: bare, Limits: timeouts.Limits{Total: time.Minute}}).RoundTrip(get(t, t.Context(), server.URL))
 		require.NoError(t, err)
+		require.IsType(t, want.Body, resp.Body)
+
+		head := get(t, t.Context(), server.URL+"/head")
+		head.Method = http.MethodHead
+		resp, err = (&timeouts.Transport{Base: bare, Limits: timeouts.Limits{Total: time.Minute}}).RoundTrip(head)
+		require.NoError(t, err)
+		require.Equal(t, int64(1234), resp.ContentLength)
 		require.IsType(t, want.Body, resp.Body)
 	})
 	t.Run("a made-up response has no length, and content", func(t *testing.T) {
@@ -558,6 +595,21 @@ func TestT8NoContentIsNotWrapped(t *testing.T) {
 			_, err = resp.Body.Read(make([]byte, 1))
 			isLimit(t, err, timeouts.Total, time.Second)
 		})
+	})
+}
+
+func TestLongestLimits(t *testing.T) {
+	const longest = time.Duration(math.MaxInt64)
+	served(t, timeouts.Limits{Total: longest, Header: longest, Idle: longest}, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Hour)
+		io.WriteString(w, "data")
+	}, func(t *testing.T, client *http.Client, url string) {
+		resp, err := client.Get(url)
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		data, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "data", string(data))
 	})
 }
 
@@ -703,8 +755,9 @@ func TestChildContext(t *testing.T) {
 				<-late.Done()
 				require.Equal(t, context.DeadlineExceeded, late.Err())
 				context.AfterFunc(req.Context(), func() { ended.Add(1) })
+				req.Context().(interface{ AfterFunc(func()) func() bool }).AfterFunc(func() { ended.Add(1) })
 				synctest.Wait()
-				require.Equal(t, int64(11), ended.Load())
+				require.Equal(t, int64(12), ended.Load())
 				return nil, late.Err()
 			})
 		})

@@ -88,7 +88,7 @@ func (x *exchange) handOver(resp *http.Response, err error) (*http.Response, err
 	if content {
 		x.body = resp.Body
 	}
-	if err != nil && x.err == nil && x.parent.Err() == nil && x.overdue(x.now()) {
+	if err != nil && x.err == nil && x.overdue(x.now()) {
 		x.expire() // the base knew the deadline, and was quicker than the timer
 	} else {
 		x.unlimit()
