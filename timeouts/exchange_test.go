@@ -27,6 +27,7 @@ func TestOneTimer(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, x.due)
 		time.Sleep(time.Second + 1) // it fires, and finds nothing to do
+		synctest.Wait()
 		require.Zero(t, x.set)
 
 		buf := make([]byte, 1)

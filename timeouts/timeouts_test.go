@@ -602,11 +602,12 @@ func TestLongestLimits(t *testing.T) {
 	const longest = time.Duration(math.MaxInt64)
 	served(t, timeouts.Limits{Total: longest, Header: longest, Idle: longest}, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(time.Hour)
+		w.(http.Flusher).Flush()
+		time.Sleep(time.Hour)
 		io.WriteString(w, "data")
 	}, func(t *testing.T, client *http.Client, url string) {
 		resp, err := client.Get(url)
 		require.NoError(t, err)
-		time.Sleep(time.Hour)
 		data, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, "data", string(data))

@@ -1,0 +1,162 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/respitehttp/respite/breaker"
+	"github.com/respitehttp/respite/httptestutil"
+	"github.com/respitehttp/respite/timeouts"
+	"github.com/respitehttp/respite/transport"
+)
+
+// logTo returns a logger that writes lines without their time to w.
+func logTo(w *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+// D55: a record for each change, and none for a refusal.
+func TestG7Log(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var seen []breaker.State
+		s := new(server)
+		gate := newGate(t, transport.Config{Base: s, Logger: logTo(&log), Breaker: breaker.Config{OnChange: func(c breaker.Change) {
+			seen = append(seen, c.To)
+			if c.To == breaker.Open {
+				require.NotZero(t, log.Len(), "logged before the user's own hook")
+			}
+		}}})
+		trip(t, gate, s)
+		for range 10_000 {
+			refused(t, gate)
+		}
+		require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=10 status=503\n", log.String())
+		require.Equal(t, uint64(10_000), gate.Breaker.Stats().Refused)
+
+		log.Reset()
+		time.Sleep(2 * time.Second)
+		s.does(httptestutil.Fail(syscall.ECONNREFUSED))
+		send(t, gate)
+		require.Equal(t, "level=WARN msg=\"pause lengthened\" delay=4s failures=1 error=\"connection refused\"\n", log.String())
+
+		log.Reset()
+		time.Sleep(4 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.does(func(req *http.Request) (*http.Response, error) {
+			cancel()
+			return nil, context.Canceled
+		})
+		gate.RoundTrip(request(t, ctx))
+		require.Equal(t, "level=INFO msg=\"trial cancelled\" delay=2s\n", log.String())
+
+		log.Reset()
+		time.Sleep(2 * time.Second)
+		s.does(httptestutil.Status(200, ""))
+		send(t, gate)
+		require.Equal(t, "level=INFO msg=\"sending resumed\"\n", log.String())
+
+		log.Reset()
+		for range 10 {
+			gate.Breaker.Fail(nil)
+		}
+		require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=10\n", log.String())
+		require.Equal(t, "[open half-open open half-open open half-open closed open]", fmt.Sprint(seen))
+	})
+}
+
+func TestG7DefaultLoggerIsTheOneOfTheTime(t *testing.T) {
+	gate, err := transport.New(transport.Config{})
+	require.NoError(t, err)
+	var log bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(logTo(&log))
+	for range 10 {
+		gate.Breaker.Fail(nil)
+	}
+	require.Contains(t, log.String(), "sending paused")
+}
+
+// D59, for all that a failure may be: neither the log nor the error of a refusal
+// holds what the URL and the header keep secret.
+func TestG7NoSecrets(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }))
+	defer broken.Close()
+	down := httptest.NewServer(nil)
+	down.Close()
+	address := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
+
+	for _, tt := range []struct {
+		name, host string
+		base       http.RoundTripper
+	}{
+		{"503", address(broken), nil},
+		{"refused", address(down), nil},
+		{"silent", address(silent), nil},
+		{"a client as the base", address(down), base(func(req *http.Request) (*http.Response, error) {
+			return http.DefaultClient.Do(&http.Request{URL: req.URL, Header: req.Header})
+		})},
+		{"an error with the URL in its text", address(down), base(func(req *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("%s %s giving up after 5 attempt(s)", req.Method, req.URL)
+		})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var log bytes.Buffer
+			var cause error
+			gate := newGate(t, transport.Config{
+				Base:   tt.base,
+				Limits: timeouts.Limits{Header: 20 * time.Millisecond},
+				Logger: logTo(&log),
+				Breaker: breaker.Config{
+					FailuresToEnterRecovery: 2, InitialRecoveryDelay: time.Hour,
+					OnChange: func(c breaker.Change) { cause = c.Cause },
+				},
+			})
+			var texts []string
+			for range 3 {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://user:secret@"+tt.host+"/p?token=abc123#frag", nil)
+				require.NoError(t, err)
+				req.Header.Set("Authorization", "Bearer xyz789")
+				_, err = gate.RoundTrip(req)
+				if errors.Is(err, breaker.ErrOpen) {
+					texts = append(texts, err.Error())
+				}
+			}
+			require.Len(t, texts, 1)
+			texts = append(texts, log.String(), cause.Error())
+			require.Contains(t, log.String(), "sending paused")
+			for _, text := range texts {
+				for _, secret := range []string{"secret", "abc123", "xyz789"} {
+					require.NotContains(t, text, secret)
+				}
+			}
+			if tt.name == "a client as the base" {
+				require.ErrorIs(t, cause, syscall.ECONNREFUSED, "the error itself is still there")
+			}
+		})
+	}
+	require.EqualError(t, transport.StatusError(999), "999")
+}
