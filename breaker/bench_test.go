@@ -2,6 +2,7 @@ package breaker_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -60,4 +61,32 @@ func BenchmarkFailure(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkMemory tells the bytes that one breaker holds: new, and with nine
+// failures remembered.
+func BenchmarkMemory(b *testing.B) {
+	const n = 10_000
+	for _, failures := range []int{0, 9} {
+		b.Run(fmt.Sprintf("%d failures", failures), func(b *testing.B) {
+			for b.Loop() {
+				held := make([]*breaker.Breaker, n)
+				before := heap()
+				for i := range held {
+					held[i] = newBreaker(b, breaker.Config{})
+					fail(b, held[i], failures)
+				}
+				b.ReportMetric(float64(heap()-before)/n, "B/breaker")
+				runtime.KeepAlive(held)
+			}
+		})
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

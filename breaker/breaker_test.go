@@ -214,7 +214,7 @@ func TestB3PauseRefusesUntilItsLastInstant(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		refused(t, b, breaker.Open, 1)
 		require.Equal(t, breaker.Open, b.State())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.Equal(t, breaker.HalfOpen, b.State())
 		require.Equal(t, breaker.HalfOpen, b.Stats().State)
 		admit(t, b)
@@ -298,7 +298,7 @@ func TestB6CancelledTrial(t *testing.T) {
 		paused(t, b, 2*time.Second, 2*time.Second)
 		time.Sleep(2*time.Second - 1)
 		refused(t, b, breaker.Open, 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		fail(t, b, 1) // grows from 2 s
 		paused(t, b, 4*time.Second, 4*time.Second)
 		time.Sleep(4 * time.Second)
@@ -353,7 +353,7 @@ func TestB7TrialTimeout(t *testing.T) {
 		trial := admit(t, b)
 		time.Sleep(2*time.Minute - 1)
 		refused(t, b, breaker.HalfOpen, 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		paused(t, b, 4*time.Second, 4*time.Second) // failed at this instant
 		_, err := b.Allow()
 		require.ErrorContains(t, err, "trial has not reported within 2m0s")

@@ -118,6 +118,7 @@ func CallerGaveUp(req *http.Request) bool {
 		return errors.Is(err, context.Canceled)
 	}
 	select {
+	//lint:ignore SA1019 deprecated, and still what http.Client.Timeout uses
 	case <-req.Cancel:
 		deadline, ok := ctx.Deadline()
 		return !ok || time.Now().Before(deadline)

@@ -76,6 +76,7 @@ func TestP3Errors(t *testing.T) {
 		if closed {
 			close(ch)
 		}
+		//lint:ignore SA1019 http.Client.Timeout uses it
 		req.Cancel = ch
 		return req
 	}
@@ -129,6 +130,7 @@ func TestP3ClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var outcome policy.Outcome
 		client := &http.Client{Timeout: time.Second, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			//lint:ignore SA1019 http.Client.Timeout uses it
 			<-req.Cancel
 			outcome = policy.Only200(req, nil, errReset)
 			return nil, errReset

@@ -589,6 +589,9 @@ func TestGateLiteral(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 503, status)
 	}
+	gate = &transport.Gate{Base: base(httptestutil.Truncate(200, "data"))}
+	_, err = send(t, gate)
+	require.Equal(t, io.ErrUnexpectedEOF, err)
 }
 
 // D05.

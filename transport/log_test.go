@@ -159,4 +159,10 @@ func TestG7NoSecrets(t *testing.T) {
 		})
 	}
 	require.EqualError(t, transport.StatusError(999), "999")
+
+	// Also where the user gives the error to the breaker.
+	var log bytes.Buffer
+	gate := newGate(t, transport.Config{Logger: logTo(&log), Breaker: breaker.Config{FailuresToEnterRecovery: 1}})
+	gate.Breaker.Fail(errors.New(`Get "https://server.example/?token=abc123": EOF`))
+	require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=1 error=\"Get \\\"[URL]\\\": EOF\"\n", log.String())
 }
