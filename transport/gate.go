@@ -63,24 +63,29 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
-	defer call.Cancel()
-
-	resp, err := g.base().RoundTrip(req)
-	resp, err = mend(req, resp, err)
-	handedOver := false
+	var resp *http.Response
+	settled := false
 	defer func() {
-		if !handedOver && resp != nil { // Classify or OnChange panicked
-			resp.Body.Close()
+		if !settled { // Base, Classify or OnChange has panicked, or ended the goroutine
+			call.Cancel()
+			if resp != nil {
+				resp.Body.Close()
+			}
 		}
 	}()
+
+	resp, err = g.base().RoundTrip(req)
+	resp, err = mend(req, resp, err)
 	switch g.classify(req, resp, err) {
 	case policy.Success:
 		call.Succeed()
 		g.watch(req, resp)
 	case policy.Failure:
 		call.Fail(cause(resp, err))
+	default:
+		call.Cancel()
 	}
-	handedOver = true
+	settled = true
 	return resp, err
 }
 
