@@ -76,7 +76,8 @@ type view struct {
 }
 
 // start is where the instants of all breakers are counted from. Only differences
-// of them have a meaning.
+// of them have a meaning; in a bubble, where time begins in the year 2000, instants
+// may be negative.
 var start = time.Now()
 
 // sinceStart reads the monotonic clock.

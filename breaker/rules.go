@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"math"
 	"sort"
 	"time"
 
@@ -88,7 +89,7 @@ func (r *rules) admit(now time.Duration) (bool, change) {
 		return true, change{}
 	case r.over(now):
 		r.trials++
-		r.until = now + r.trialTimeout
+		r.until = after(now, r.trialTimeout)
 		return true, r.enter(HalfOpen, now, 0)
 	}
 	return false, change{}
@@ -148,7 +149,7 @@ func (r *rules) pause(at time.Duration, failures int) change {
 	r.opened++
 	r.failures, r.oldest = r.failures[:0], 0
 	d := r.delay()
-	r.until = at + backoff.Exponential{Initial: d, Max: d, Jitter: r.delays.Jitter}.Delay(1)
+	r.until = after(at, backoff.Exponential{Initial: d, Max: d, Jitter: r.delays.Jitter}.Delay(1))
 	return r.enter(Open, at, failures)
 }
 
@@ -156,6 +157,14 @@ func (r *rules) enter(to State, at time.Duration, failures int) change {
 	c := change{from: r.state, to: to, at: at, failures: failures}
 	r.state, r.epoch = to, r.epoch.next(to != Closed)
 	return c
+}
+
+// after returns the instant that lies d after the given one, or the last there is.
+func after(at, d time.Duration) time.Duration {
+	if sum := at + d; sum > at {
+		return sum
+	}
+	return math.MaxInt64
 }
 
 // record notes a failure of the closed state, and reports whether there are now
