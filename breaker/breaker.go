@@ -29,7 +29,8 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", int(s))
 }
 
-// Stats is what a [Breaker] knows of itself at one instant.
+// Stats is what a [Breaker] knows of itself. All of it is of one instant, except
+// Refused, which is counted without a lock.
 type Stats struct {
 	State State
 	// Failures is how many failures count in the closed state: those within the
@@ -44,28 +45,28 @@ type Stats struct {
 
 	// These count from the start of the Breaker.
 
-	Refused uint64 // calls of Allow that were refused
+	Refused uint64 // calls of Allow that were refused, though the caller may try again
 	Failed  uint64 // failures that counted, trials included
 	Opened  uint64 // pauses, the first ones and those after a trial
 	Trials  uint64 // calls admitted as a trial
 }
 
-// Breaker pauses calls to a server that fails. Make one with [New]; it is safe for
-// concurrent use, holds no goroutine and needs no closing. All methods return
-// without waiting, except Wait and while they run Config.OnChange.
+// Breaker pauses calls to a server that fails. Make one with [New]; the zero Breaker
+// is not usable. It is safe for concurrent use, holds no goroutine and needs no
+// closing. All methods return without waiting, except Wait and while they run
+// Config.OnChange.
 type Breaker struct {
-	// epoch and view are what calls read without the lock. They are written under
-	// it, with each change of the rules, the view first: a call that finds the
-	// epoch paused finds a view at least as new. A call that finds an old epoch
-	// came before the change.
-	epoch atomic.Int64
-	view  atomic.Pointer[view]
+	// These are what calls read without the lock. They are written under it, with
+	// each change of the rules: refused, view, epoch, so that a call that sees a
+	// refusal finds the counter, and one that sees an epoch finds its view or a newer
+	// one. A call that sees an old epoch came before the change.
+	epoch   atomic.Int64
+	view    atomic.Pointer[view]
+	refused atomic.Pointer[counter] // made for the first pause
 
 	mu     sync.Mutex // guards the following, and view.replaced
 	rules  rules
 	notify *notifier // nil: no OnChange
-
-	refused atomic.Pointer[counter] // made for the first pause
 }
 
 // view is what a change led to. While closed, it is empty.
@@ -90,7 +91,7 @@ func instant(d time.Duration) time.Time {
 	return now.Add(d - now.Sub(start))
 }
 
-// closedView is the view of every breaker that is closed.
+// closedView is the view of every breaker that is closed. It is never written to.
 var closedView view
 
 // New returns a closed Breaker, or an error that lists every field of cfg that
@@ -111,6 +112,7 @@ func New(cfg Config) (*Breaker, error) {
 // Allow asks whether a call may be made now. If so, the caller makes it and
 // reports its outcome through the [Call]; if not, the error is an [*OpenError].
 func (b *Breaker) Allow() (call Call, err error) {
+	// In this form, and hardly in another, it is inlined: go build -gcflags=-m=2.
 	if call = (Call{b, epoch(b.epoch.Load())}); call.epoch < 0 {
 		err = call.admit()
 	}

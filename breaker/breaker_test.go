@@ -286,29 +286,6 @@ func TestB4B5B11PausesDouble(t *testing.T) {
 	})
 }
 
-func TestB11LongestDelays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const longest = time.Duration(math.MaxInt64)
-		b := newBreaker(t, breaker.Config{FailuresToEnterRecovery: 2, FailuresWindow: longest, InitialRecoveryDelay: longest, TrialTimeout: longest})
-		fail(t, b, 1)
-		time.Sleep(time.Hour)
-		fail(t, b, 1)
-		require.Equal(t, breaker.Open, b.State())
-		time.Sleep(time.Hour)
-		_, err := b.Allow()
-		require.ErrorIs(t, err, breaker.ErrOpen)
-
-		b = newBreaker(t, breaker.Config{FailuresToEnterRecovery: 1, TrialTimeout: longest})
-		fail(t, b, 1)
-		time.Sleep(2 * time.Second)
-		trial := admit(t, b)
-		time.Sleep(time.Hour)
-		require.Equal(t, breaker.HalfOpen, b.State())
-		trial.Succeed()
-		closed(t, b, 0)
-	})
-}
-
 // D19.
 func TestB6CancelledTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,7 @@ func (c *Call) Succeed() {
 // what is logged of them, so it should hold no secret.
 func (c *Call) Fail(cause error) {
 	b, epoch := c.b, c.epoch
-	*c = Call{} // first: OnChange may panic
+	*c = Call{} // first: should OnChange panic, the failure has counted all the same
 	if b != nil {
 		b.fail(epoch, cause)
 	}

@@ -55,15 +55,14 @@ type Config struct {
 	// 2 min.
 	TrialTimeout time.Duration
 
-	// OnChange, if not nil, is called for each change of state, in order and one
-	// at a time. It runs on a goroutine that is in a call of the breaker, which
-	// it keeps waiting, and that need not be the one that made the change: while
-	// a call is delivering changes, those that other calls make meanwhile are
-	// left to it. No lock is held: OnChange may call the breaker, and the changes
-	// that this makes are delivered after it returned. When it panics, the panic
-	// reaches the caller of the method in which it ran, once the breaker is
-	// consistent again; a trial that the same call of Allow had admitted is given
-	// back.
+	// OnChange, if not nil, is called after each change, in order, one at a time and
+	// with no lock held, so it may call the breaker. It runs within some call of a
+	// method of Breaker or Call, and delays the return of that call: keep it short.
+	// That call need not be the one that made the change: while one goroutine
+	// delivers changes, the others leave theirs to it and return. When OnChange
+	// panics, the panic reaches the caller of the method in which it ran, once the
+	// breaker is consistent again; a trial that the same call of Allow had admitted is
+	// given back.
 	OnChange func(Change)
 }
 

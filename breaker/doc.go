@@ -73,5 +73,6 @@
 // calls that a pause refuses get the same error value. A failure takes a lock for
 // a time that does not depend on how many failures the window holds. For these
 // the breaker remembers FailuresToEnterRecovery times of 8 bytes, from the first
-// failure on.
+// failure on. A breaker has 192 bytes, those times, and from the first pause on 512
+// bytes in which it counts refusals.
 package breaker

@@ -20,8 +20,9 @@ type OpenError struct {
 	// Until is when the pause ends or, while a trial runs, the latest time by
 	// which it is settled.
 	Until time.Time
-	// Cause is the error that was given to the Fail that opened the breaker, or
-	// that failed the last trial. It may be nil.
+	// Cause is what opened the breaker: the last error, of those that are not nil,
+	// that was given to the Fail of the failure too many or of a trial since, or that
+	// says that a trial was out of time. It may be nil.
 	Cause error
 }
 

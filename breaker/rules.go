@@ -27,7 +27,7 @@ type rules struct {
 	// failures holds the times of the last failures of the closed state, at most
 	// as many as it takes to pause. Full, it is a ring that begins at oldest.
 	failures []time.Duration
-	oldest   int32
+	oldest   int
 
 	cancelled    bool          // the last trial was: the first delay, whatever the growth
 	failedTrials int           // in a row: what the pause has grown by
@@ -148,8 +148,7 @@ func (r *rules) failTrial(at time.Duration) change {
 func (r *rules) pause(at time.Duration, failures int) change {
 	r.opened++
 	r.failures, r.oldest = r.failures[:0], 0
-	d := r.delay()
-	r.until = after(at, backoff.Exponential{Initial: d, Max: d, Jitter: r.delays.Jitter}.Delay(1))
+	r.until = after(at, r.delays.Delay(r.step()))
 	return r.enter(Open, at, failures)
 }
 
@@ -177,7 +176,7 @@ func (r *rules) record(now time.Duration) bool {
 		r.failures = append(r.failures, now)
 	} else {
 		r.failures[r.oldest] = now
-		r.oldest = int32((int(r.oldest) + 1) % r.enough)
+		r.oldest = (r.oldest + 1) % r.enough
 	}
 	return len(r.failures) == r.enough && now-r.failures[r.oldest] <= r.window
 }
@@ -186,19 +185,24 @@ func (r *rules) record(now time.Duration) bool {
 func (r *rules) inWindow(now time.Duration) int {
 	n := len(r.failures)
 	return n - sort.Search(n, func(i int) bool {
-		return now-r.failures[(int(r.oldest)+i)%n] <= r.window
+		return now-r.failures[(r.oldest+i)%n] <= r.window
 	})
 }
 
 // over reports whether a pause is over and its trial has not begun.
 func (r *rules) over(now time.Duration) bool { return r.state == Open && now >= r.until }
 
-// delay is the length of the pause, before jitter, that runs or ran last.
-func (r *rules) delay() time.Duration {
+// step is how far the delay of the pause, that runs or ran last, has grown.
+func (r *rules) step() int {
 	if r.cancelled {
-		return r.delays.Initial
+		return 1
 	}
+	return 1 + r.failedTrials
+}
+
+// delay is that delay, before jitter shortens it.
+func (r *rules) delay() time.Duration {
 	unshortened := r.delays
 	unshortened.Jitter = 0
-	return unshortened.Delay(1 + r.failedTrials)
+	return unshortened.Delay(r.step())
 }

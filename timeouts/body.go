@@ -1,7 +1,6 @@
 package timeouts
 
 import (
-	"context"
 	"io"
 	"net/http"
 )
@@ -10,37 +9,27 @@ import (
 // that Close, from any goroutine, can end it.
 type body exchange
 
-// watcher is told of the first error with which reading a body fails, unless the
-// caller closed the body before: by then nobody waits for what is missing.
-type watcher = interface {
-	BodyFailed(req *http.Request, err error)
-}
-
-// Watch sets the watcher of the body, before the body is read. It is for package
-// transport, which looks for a method of this form, and so need not wrap the body
-// a second time.
-func (b *body) Watch(w watcher) { b.watcher = w }
-
-// failed tells the watcher, if there is one yet.
-func (x *exchange) failed(err error) {
-	x.mu.Lock()
-	w := x.watcher
-	x.watcher = nil
-	x.mu.Unlock()
-	if w != nil {
-		w.BodyFailed(x.caller, err)
-	}
-}
-
-// wrapped returns the body that the caller gets in place of the base's.
+// wrapped returns the body that the caller gets in place of the base's. It is an
+// io.Writer and an io.WriterTo just if that is.
 func (x *exchange) wrapped() io.ReadCloser {
-	if w, ok := x.body.(io.Writer); ok {
+	b := (*body)(x)
+	w, writes := x.body.(io.Writer)
+	_, writesItself := x.body.(io.WriterTo)
+	switch {
+	case writes && writesItself:
+		return struct {
+			writerTo
+			io.Writer
+		}{writerTo{b}, w}
+	case writes:
 		return struct {
 			*body
 			io.Writer
-		}{(*body)(x), w}
+		}{b, w}
+	case writesItself:
+		return writerTo{b}
 	}
-	return (*body)(x)
+	return b
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -52,48 +41,19 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, x.arrived(err)
 }
 
-// WriteTo uses the WriteTo of the base's body, if it has one.
-func (b *body) WriteTo(w io.Writer) (int64, error) {
-	x := (*exchange)(b)
-	inner, ok := x.body.(io.WriterTo)
-	if !ok {
-		return io.Copy(w, struct{ io.Reader }{b})
-	}
-	if err := x.await(); err != nil {
-		return 0, err
-	}
-	to := &arrivals{x: x, w: w}
-	n, err := inner.WriteTo(to)
-	switch {
-	case err == nil:
-		err = io.EOF
-	case err == to.err: // not the body's
-		return n, err
-	}
-	if err = x.arrived(err); err == io.EOF {
-		err = nil
-	}
-	return n, err
-}
-
 // Close closes the base's body and ends the exchange. Later calls do nothing.
 func (b *body) Close() error {
 	x := (*exchange)(b)
-	x.mu.Lock()
-	x.watcher = nil
+	x.unwatched()
 	return x.closeBody()
 }
 
-// closeBody closes the base's body, unless it is, and ends the exchange. The
-// caller holds mu, which is released.
+// closeBody closes the base's body, unless it is closed, and ends the exchange.
 func (x *exchange) closeBody() error {
-	closed, ended := x.closed, x.err != nil
-	x.closed = true
-	x.mu.Unlock()
-	if closed {
+	if x.closed.Swap(true) {
 		return nil
 	}
-	if !ended {
+	if !x.ended.Load() {
 		defer x.end()
 	}
 	return x.body.Close()
@@ -102,13 +62,13 @@ func (x *exchange) closeBody() error {
 // await is called before waiting for the base's body, and returns the error of a
 // limit that is over already.
 func (x *exchange) await() error {
-	if err := x.overError(); err != nil {
-		x.failed(err)
-		return err
+	if over := x.overError(); over != nil {
+		x.failed(over)
+		return over
 	}
 	if x.limits.Idle > 0 {
 		x.mu.Lock()
-		if x.err == nil {
+		if !x.gone {
 			x.limit(x.now(), Idle, x.limits.Idle)
 		}
 		x.mu.Unlock()
@@ -122,19 +82,46 @@ func (x *exchange) arrived(err error) error {
 	if err == nil {
 		if x.limits.Idle > 0 {
 			x.mu.Lock()
-			x.unlimit()
+			if !x.gone {
+				x.unlimit()
+			}
 			x.mu.Unlock()
 		}
 		return nil
 	}
-	x.end()
 	if over := x.overError(); over != nil {
 		err = over
 	}
-	if err != io.EOF {
-		x.failed(err)
+	if err == io.EOF {
+		x.unwatched()
+		x.received()
+		return err
 	}
+	x.end()
+	x.failed(err)
 	return err
+}
+
+// writerTo is a body with the WriteTo of the base's body.
+type writerTo struct{ *body }
+
+func (b writerTo) WriteTo(w io.Writer) (int64, error) {
+	x := (*exchange)(b.body)
+	if err := x.await(); err != nil {
+		return 0, err
+	}
+	to := &arrivals{x: x, w: w}
+	n, err := x.body.(io.WriterTo).WriteTo(to)
+	switch {
+	case to.err != nil: // the writer's, not the body's
+		return n, err
+	case err == nil:
+		err = io.EOF
+	}
+	if err = x.arrived(err); err == io.EOF {
+		err = nil
+	}
+	return n, err
 }
 
 // arrivals is a writer that lets Idle run while the source of the data has it, and
@@ -145,13 +132,48 @@ type arrivals struct {
 	err error // of w
 }
 
-func (a *arrivals) Write(p []byte) (int, error) {
+func (a *arrivals) Write(p []byte) (n int, err error) {
 	a.x.arrived(nil)
-	n, err := a.w.Write(p)
-	if a.err = err; err == nil {
-		err = a.x.await()
+	n, a.err = a.w.Write(p)
+	if a.err == nil && n < len(p) {
+		a.err = io.ErrShortWrite
 	}
-	return n, err // of await: not the writer's, so that the limit is what WriteTo ends with
+	if a.err != nil {
+		return n, a.err
+	}
+	return n, a.x.await()
 }
 
-var _ context.Context = (*child)(nil)
+// watcher is told of the first error with which reading a body fails, unless the
+// body has ended or the caller has closed it: by then nobody waits for what is
+// missing.
+type watcher = interface {
+	BodyFailed(req *http.Request, err error)
+}
+
+// Watch sets the watcher of the body, before the body is read, and reports whether
+// it did: there can be one. It is for package transport, which looks for a method
+// of this form, and so need not wrap the body a second time.
+func (b *body) Watch(w watcher) bool {
+	if b.watcher != nil {
+		return false
+	}
+	b.watcher = w
+	return true
+}
+
+// failed tells the watcher, if there is one yet.
+func (x *exchange) failed(err error) {
+	if w := x.unwatched(); w != nil {
+		w.BodyFailed(x.caller, err)
+	}
+}
+
+// unwatched takes the watcher away, and returns it.
+func (x *exchange) unwatched() watcher {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	w := x.watcher
+	x.watcher = nil
+	return w
+}

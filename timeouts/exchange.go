@@ -28,20 +28,21 @@ type exchange struct {
 	began   time.Time
 	done    chan struct{}
 
-	over  atomic.Pointer[Error] // the limit that ended the exchange; written under mu
-	ended atomic.Bool           // err is set and done is closed, for good
+	over   atomic.Pointer[Error] // the limit that ended the exchange; written under mu
+	ended  atomic.Bool           // err is set for good, and done about to be closed
+	closed atomic.Bool           // body is
 
-	mu      sync.Mutex    // guards the following; not held while other code is called
+	mu      sync.Mutex    // guards the following; of others' code, only parent.Err is called under it
 	phase   Phase         // what is limited now,
 	due     time.Duration // and when that is over; 0: nothing is
 	timer   *time.Timer
 	set     time.Duration // when the timer fires; 0: it does not
 	wakeup  func()        // x.wake
 	unwatch func() bool   // takes wakeup back from the parent
+	gone    bool          // no limit runs any more
 	err     error         // not nil: the exchange has ended
 	first   func()        // what is to be called at the end: see child.AfterFunc
 	others  map[*func()]bool
-	closed  bool // body is
 
 	// These are set before the caller has the body.
 	body    io.ReadCloser // of the base's response; also written under mu
@@ -98,90 +99,116 @@ func (x *exchange) setTimer(now time.Duration) {
 // finds out what is to be done.
 func (x *exchange) wake() {
 	x.mu.Lock()
+	after := x.look()
+	inBody := x.over.Load() != nil && x.body != nil
+	x.mu.Unlock()
+	after.run()
+	// On HTTP/2 the end of the context does not end a Read of the response while a
+	// Read of the request body waits. Close does.
+	if inBody {
+		x.closeBody()
+	}
+}
+
+// look ends the exchange if the caller's context has ended or the limit that runs is
+// over, and sets the timer anew if not. The caller holds mu.
+func (x *exchange) look() aftermath {
 	if x.err != nil {
-		x.mu.Unlock()
-		return
+		return aftermath{}
 	}
 	if err := x.parent.Err(); err != nil {
-		x.finish(err)
-		return
+		return x.finish(err)
 	}
 	x.set = 0
 	now := x.now()
-	if !x.overdue(now) {
-		x.setTimer(now)
-		x.mu.Unlock()
-		return
+	if x.overdue(now) {
+		return x.expire()
 	}
-	x.expire()
+	x.setTimer(now)
+	return aftermath{}
 }
 
 // overdue reports whether the limit that runs is over. The caller holds mu.
 func (x *exchange) overdue(now time.Duration) bool { return x.due != 0 && now >= x.due }
 
-// expire ends the exchange because the limit that runs is over. The caller holds
-// mu, which is released.
-func (x *exchange) expire() {
+// expire ends the exchange because the limit that runs is over. The caller holds mu.
+func (x *exchange) expire() aftermath {
 	x.over.Store(&Error{Phase: x.phase, Limit: x.limits.of(x.phase)})
-	inBody := x.body != nil
-	x.finish(context.DeadlineExceeded)
-	// On HTTP/2 the end of the context does not end a Read of the response while a
-	// Read of the request body waits. Close does.
-	if inBody {
-		x.mu.Lock()
-		x.closeBody()
-	}
+	return x.finish(context.DeadlineExceeded)
 }
 
 // end ends the exchange, if it has not ended: all has arrived, or nothing more is
 // wanted.
 func (x *exchange) end() {
 	x.mu.Lock()
-	x.finish(context.Canceled)
+	after := x.finish(context.Canceled)
+	x.mu.Unlock()
+	after.run()
+}
+
+// received ends the exchange because the response has arrived as a whole. On HTTP/2
+// the body of the request may still be on its way then, and the end of the context
+// would cut it off: such an exchange only lets go.
+func (x *exchange) received() {
+	if x.caller.Body != nil && x.caller.Body != http.NoBody {
+		x.letGo()
+	} else {
+		x.end()
+	}
 }
 
 // finish ends the context of the exchange with the given error, if it has not
-// ended, and gives back all it holds. The caller holds mu, which is released.
-func (x *exchange) finish(err error) {
+// ended, and gives back all it holds. The caller holds mu.
+func (x *exchange) finish(err error) aftermath {
 	if x.err != nil {
-		x.mu.Unlock()
-		return
+		return aftermath{}
 	}
 	x.err = err
-	close(x.done)
 	x.ended.Store(true)
-	first, others := x.first, x.others
+	close(x.done)
+	after := x.release()
+	after.first, after.others = x.first, x.others
 	x.first, x.others = nil, nil
-	x.release()
-
-	if first != nil {
-		first()
-	}
-	for f := range others {
-		(*f)()
-	}
+	return after
 }
 
-// letGo ends the limits without ending the context, at a 101 response. The
-// context no longer follows the caller's either: net/http does not heed it any
-// more, and to follow it would leave something behind.
+// letGo ends the limits without ending the context. The context no longer follows
+// the caller's of its own accord either: that would leave something behind.
 func (x *exchange) letGo() {
 	x.mu.Lock()
-	x.release()
+	after := x.release()
+	x.mu.Unlock()
+	after.run()
 }
 
-// release gives back the timer and the watch on the parent. The caller holds mu,
-// which is released too.
-func (x *exchange) release() {
-	x.due = 0
+// release gives back the timer and the watch on the parent. The caller holds mu.
+func (x *exchange) release() aftermath {
+	x.gone, x.due = true, 0
 	if x.timer != nil {
 		x.timer.Stop()
 	}
 	unwatch := x.unwatch
 	x.unwatch = nil
-	x.mu.Unlock()
-	if unwatch != nil {
-		unwatch()
+	return aftermath{unwatch: unwatch}
+}
+
+// aftermath is what remains to be done when mu has been released, since it calls
+// other code.
+type aftermath struct {
+	unwatch func() bool
+	first   func()
+	others  map[*func()]bool
+}
+
+func (a aftermath) run() {
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	if a.first != nil {
+		a.first()
+	}
+	for f := range a.others {
+		(*f)()
 	}
 }
 
@@ -208,10 +235,12 @@ func (c *child) Done() <-chan struct{} { return c.done }
 
 func (c *child) Err() error {
 	if !c.ended.Load() {
-		// Under the lock err is never set while done is still open.
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		if c.parent.Err() == nil {
+			return nil
+		}
+		(*exchange)(c).wake() // which was about to be called
 	}
+	<-c.done // about to be closed: an error before that would be too early
 	return c.err
 }
 

@@ -19,7 +19,8 @@ type Limits struct {
 	// Idle bounds how long one Read of the response body waits. It only runs while
 	// a Read is in progress, so a slow reader is not taken for a stalled server,
 	// and with each Read it starts anew, so a stream that goes on may do so for
-	// days.
+	// days. It is about what Read gives: where net/http decompresses a stream, many
+	// bytes may arrive before there is something to read.
 	Idle time.Duration
 }
 
@@ -64,8 +65,8 @@ func (l Limits) of(p Phase) time.Duration {
 type limitsKey struct{}
 
 // WithLimits returns a context in which l takes the place of the limits of any
-// [Transport], as a whole: a zero field means no limit. So one client serves both
-// short calls and streams.
+// [Transport], as a whole: a zero field means no limit, and a negative one makes
+// RoundTrip fail. So one client serves both short calls and streams.
 func WithLimits(ctx context.Context, l Limits) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }

@@ -284,7 +284,10 @@ func TestT4EndsBidirectionalStream(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	for _, limits := range []timeouts.Limits{{Total: 50 * time.Millisecond}, {Idle: 50 * time.Millisecond}} {
+	warm, err := server.Client().Post(server.URL, "", nil) // connects
+	require.NoError(t, err)
+	warm.Body.Close()
+	for _, limits := range []timeouts.Limits{{Total: 2 * time.Second}, {Idle: 200 * time.Millisecond}} {
 		upload, w := io.Pipe()
 		req := get(t, t.Context(), server.URL)
 		req.Method, req.Body = http.MethodPost, upload
@@ -387,10 +390,13 @@ func TestT4BaseThatAnswersTooLate(t *testing.T) {
 // The caller's cancellation gives what it gives without limits: on each protocol,
 // with and without a cause, in the header and in the body.
 func TestT5CancellationPassesThrough(t *testing.T) {
+	arrived := make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
 			io.WriteString(w, "first\n")
 			w.(http.Flusher).Flush()
+		} else {
+			arrived <- struct{}{}
 		}
 		<-r.Context().Done()
 	})
@@ -403,13 +409,23 @@ func TestT5CancellationPassesThrough(t *testing.T) {
 		defer server.Close()
 		try := func(rt http.RoundTripper, path string, cause error) error {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
-			resp, err := rt.RoundTrip(get(t, ctx, server.URL+path))
-			if path == "/body" {
-				require.NoError(t, err)
-				defer resp.Body.Close()
-				_, err = io.ReadAll(resp.Body)
+			defer cancel(nil)
+			if path == "/header" {
+				go func() {
+					<-arrived
+					cancel(cause)
+				}()
 			}
+			resp, err := rt.RoundTrip(get(t, ctx, server.URL+path))
+			if path == "/header" {
+				return err
+			}
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			_, err = resp.Body.Read(make([]byte, 100))
+			require.NoError(t, err)
+			go cancel(cause)
+			_, err = io.ReadAll(resp.Body)
 			return err
 		}
 		for _, path := range []string{"/header", "/body"} {
@@ -614,6 +630,84 @@ func TestLongestLimits(t *testing.T) {
 	})
 }
 
+// overHTTP2 returns a transport to a server that speaks HTTP/2.
+func overHTTP2(t *testing.T, answer http.HandlerFunc) (*http.Transport, string) {
+	s := httptest.NewUnstartedServer(answer)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.Client().Transport.(*http.Transport), s.URL
+}
+
+// On HTTP/2 an answer without content is not over with its header: what the header
+// says must not end the request.
+func TestT6T8EndAfterTheHeader(t *testing.T) {
+	header := make(chan struct{}, 100) // has arrived at the client
+	bare, url := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Trailer")
+		switch r.URL.Path {
+		case "/204":
+			w.WriteHeader(http.StatusNoContent)
+		case "/0":
+			w.Header().Set("Content-Length", "0")
+		}
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Trailer", "here")
+		select {
+		case <-r.Context().Done():
+			t.Error("the request was cancelled")
+		case <-header:
+		}
+	})
+	transport := &timeouts.Transport{Base: bare, Limits: timeouts.Limits{Total: time.Minute, Header: time.Minute, Idle: time.Minute}}
+	for _, path := range []string{"/204", "/0", "/"} {
+		for range 5 {
+			resp, err := transport.RoundTrip(get(t, t.Context(), url+path))
+			require.NoError(t, err)
+			require.Equal(t, 2, resp.ProtoMajor)
+			header <- struct{}{}
+			data, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Empty(t, data)
+			require.Equal(t, "here", resp.Trailer.Get("X-Trailer"))
+			require.NoError(t, resp.Body.Close())
+		}
+	}
+}
+
+// On HTTP/2 the request's body may still be on its way when the response has ended:
+// that does not cut it off.
+func TestT6UploadOutlivesTheResponse(t *testing.T) {
+	for _, answer := range []string{"", "data"} {
+		synctest.Test(t, func(t *testing.T) {
+			var child context.Context
+			transport := &timeouts.Transport{
+				Limits: timeouts.Limits{Total: time.Minute, Idle: time.Second},
+				Base: base(func(req *http.Request) (*http.Response, error) {
+					child = req.Context()
+					return httptestutil.Status(200, answer)(req)
+				}),
+			}
+			ctx := &watched{Context: context.Background()}
+			req := get(t, ctx, "http://server.example/")
+			req.Body = io.NopCloser(strings.NewReader("on its way"))
+			resp, err := transport.RoundTrip(req)
+			require.NoError(t, err)
+			for range 3 {
+				_, err = io.ReadAll(resp.Body)
+				require.NoError(t, err)
+			}
+			time.Sleep(time.Hour)
+			require.NoError(t, child.Err())
+			require.Zero(t, ctx.watchers.Load())
+			require.NoError(t, resp.Body.Close())
+			if answer != "" {
+				require.Equal(t, context.Canceled, child.Err())
+			}
+		})
+	}
+}
+
 func TestT9WithLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		transport := &timeouts.Transport{Base: base(silent), Limits: timeouts.Limits{Total: time.Second, Header: 2 * time.Second}}
@@ -728,6 +822,18 @@ func TestChildContext(t *testing.T) {
 			})
 		})
 	})
+	t.Run("ends at once with the caller's", func(t *testing.T) {
+		for range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err := transport(func(req *http.Request) (*http.Response, error) {
+				cancel()
+				require.Equal(t, context.Canceled, req.Context().Err())
+				<-req.Context().Done()
+				return nil, req.Context().Err()
+			}).RoundTrip(get(t, ctx, "http://server.example/"))
+			require.Equal(t, context.Canceled, err)
+		}
+	})
 	t.Run("contexts derived from it end with it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			roundTrip(t, func(req *http.Request) (*http.Response, error) {
@@ -809,6 +915,8 @@ func TestT8WriterStays(t *testing.T) {
 	require.NoError(t, err)
 	w, ok := resp.Body.(io.Writer)
 	require.True(t, ok)
+	_, ok = resp.Body.(io.WriterTo)
+	require.False(t, ok, "not gained")
 	_, err = io.WriteString(w, "to the server")
 	require.NoError(t, err)
 	require.Equal(t, "to the server", inner.written.String())
@@ -866,9 +974,30 @@ func TestT8WriterTo(t *testing.T) {
 		require.Equal(t, errBroken, err)
 		require.Equal(t, int64(5), n)
 	})
+	run("the writer breaks with an odd error", func(t *testing.T) {
+		_, err := copied(t, idle, &slowSource{lines: 1}, writer(func([]byte) (int, error) { return 0, severalErrors{errFull} }))
+		require.Equal(t, severalErrors{errFull}, err)
+	})
 	run("the writer breaks", func(t *testing.T) {
 		_, err := copied(t, idle, &slowSource{lines: 1}, writer(func([]byte) (int, error) { return 0, errFull }))
 		require.Equal(t, errFull, err)
+	})
+	run("the writer is short", func(t *testing.T) {
+		_, err := copied(t, idle, &slowSource{lines: 1}, writer(func(p []byte) (int, error) { return len(p) - 1, nil }))
+		require.Equal(t, io.ErrShortWrite, err)
+	})
+	run("of one that can be written to as well", func(t *testing.T) {
+		var w bytes.Buffer
+		resp, err := (&timeouts.Transport{Limits: idle, Base: base(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: struct {
+				*slowSource
+				io.Writer
+			}{&slowSource{ReadCloser: http.NoBody, lines: 2}, &w}}, nil
+		})}).RoundTrip(get(t, t.Context(), "http://server.example/"))
+		require.NoError(t, err)
+		_, err = io.Copy(resp.Body.(io.Writer), resp.Body.(io.WriterTo).(io.Reader))
+		require.NoError(t, err)
+		require.Equal(t, "line\nline\n", w.String())
 	})
 	run("a slow writer is no stalled server", func(t *testing.T) {
 		_, err := copied(t, idle, &slowSource{lines: 3, gap: time.Second}, writer(func(p []byte) (int, error) {
@@ -895,6 +1024,11 @@ func TestT8WriterTo(t *testing.T) {
 		isLimit(t, err, timeouts.Total, time.Second)
 	})
 }
+
+// severalErrors cannot be compared.
+type severalErrors []error
+
+func (severalErrors) Error() string { return "several" }
 
 type writer func([]byte) (int, error)
 

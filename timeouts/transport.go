@@ -26,13 +26,14 @@
 // # The response
 //
 // The base's own Response is returned, with its Request set to the caller's. Its
-// body is wrapped, unless it has no content. A body that is an io.Writer stays one.
-// At a 101 response the limits end, and its body is handed on as it is; the
-// connection is no longer the request's.
+// body is wrapped, unless it has no content. A body that is an io.Writer or an
+// io.WriterTo stays one. At a 101 response the limits end, and its body is handed on
+// as it is; the connection is no longer the request's.
 package timeouts
 
 import (
 	"net/http"
+	"reflect"
 	"time"
 )
 
@@ -83,29 +84,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // handOver takes what the base returned, and returns what the caller gets.
 func (x *exchange) handOver(resp *http.Response, err error) (*http.Response, error) {
-	content := err == nil && resp != nil && hasContent(x.caller, resp)
-	x.mu.Lock()
-	if content {
-		x.body = resp.Body
-	}
-	if err != nil && x.err == nil && x.overdue(x.now()) {
-		x.expire() // the base knew the deadline, and was quicker than the timer
-	} else {
-		x.unlimit()
-		x.mu.Unlock()
-	}
-
-	over := x.overError()
-	switch {
-	case over != nil && content:
-		x.mu.Lock()
-		x.closeBody()
-		return nil, over
-	case over != nil:
-		if resp != nil && resp.Body != nil {
+	content := err == nil && resp != nil && hasContent(resp)
+	if over := x.answered(resp, err, content); over != nil {
+		if content {
+			x.closeBody()
+		} else if resp != nil && resp.Body != nil {
 			resp.Body.Close()
 		}
 		return nil, over
+	}
+	switch {
 	case err != nil || resp == nil:
 		x.end()
 		return resp, err
@@ -114,7 +102,7 @@ func (x *exchange) handOver(resp *http.Response, err error) (*http.Response, err
 	case content:
 		resp.Body = x.wrapped()
 	default:
-		x.end()
+		x.received()
 	}
 	if resp.Request == &x.request {
 		resp.Request = x.caller
@@ -122,17 +110,31 @@ func (x *exchange) handOver(resp *http.Response, err error) (*http.Response, err
 	return resp, nil
 }
 
-// hasContent reports whether there may be something to read. HTTP/2 has a body of
-// its own for where there is not; HTTP/1 has http.NoBody.
-func hasContent(req *http.Request, resp *http.Response) bool {
-	switch {
-	case resp.Body == nil, resp.Body == http.NoBody,
-		resp.StatusCode == http.StatusSwitchingProtocols, // the connection is the caller's
-		req.Method == http.MethodHead,
-		resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified:
-		return false
+// answered ends the header phase, and returns the limit that was over before, if
+// one was.
+func (x *exchange) answered(resp *http.Response, err error, content bool) error {
+	x.mu.Lock()
+	if content {
+		x.body = resp.Body
 	}
-	return resp.ContentLength != 0 || resp.ProtoMajor < 2
+	var after aftermath
+	if err != nil && x.err == nil && x.overdue(x.now()) {
+		after = x.expire() // the base knew the deadline, and was quicker than the timer
+	} else {
+		x.unlimit()
+	}
+	x.mu.Unlock()
+	after.run()
+	return x.overError()
+}
+
+// hasContent reports whether there may be something to read. There is not in a body
+// whose type has no state: http.NoBody, and the one that HTTP/2 has of its own. What
+// the header says does not tell: on HTTP/2 a 204 may be followed by a trailer, and
+// is not over before that.
+func hasContent(resp *http.Response) bool {
+	return resp.Body != nil && reflect.TypeOf(resp.Body).Size() > 0 &&
+		resp.StatusCode != http.StatusSwitchingProtocols // there the connection is the caller's
 }
 
 // CloseIdleConnections passes the call on to Base, if it has such a method.

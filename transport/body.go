@@ -15,19 +15,11 @@ func (g *Gate) watch(req *http.Request, resp *http.Response) {
 	if g.Breaker == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return
 	}
-	// The body of package timeouts can tell by itself.
-	if limited, ok := resp.Body.(interface{ Watch(bodyWatcher) }); ok {
-		limited.Watch((*watcher)(g))
+	// The body of package timeouts can tell by itself, if it does not tell another.
+	if limited, ok := resp.Body.(interface{ Watch(bodyWatcher) bool }); ok && limited.Watch((*watcher)(g)) {
 		return
 	}
-	b := &body{inner: resp.Body, req: req, watcher: (*watcher)(g)}
-	resp.Body = b
-	if w, ok := b.inner.(io.Writer); ok {
-		resp.Body = struct {
-			*body
-			io.Writer
-		}{b, w}
-	}
+	resp.Body = (&body{inner: resp.Body, req: req, watcher: (*watcher)(g)}).wrapped()
 }
 
 // bodyWatcher is told, once, that reading the body of a response failed.
@@ -40,7 +32,7 @@ type watcher Gate
 
 func (w *watcher) BodyFailed(req *http.Request, err error) {
 	if !policy.CallerGaveUp(req) {
-		w.Breaker.Fail(cause(nil, err))
+		w.Breaker.Fail(cause(req, nil, err))
 	}
 }
 
@@ -52,23 +44,31 @@ type body struct {
 	ended   atomic.Bool // by its end, an error or Close: what comes after that does not count
 }
 
+// wrapped returns the body that the caller gets in place of inner. It is an
+// io.Writer and an io.WriterTo just if that is.
+func (b *body) wrapped() io.ReadCloser {
+	w, writes := b.inner.(io.Writer)
+	_, writesItself := b.inner.(io.WriterTo)
+	switch {
+	case writes && writesItself:
+		return struct {
+			writerTo
+			io.Writer
+		}{writerTo{b}, w}
+	case writes:
+		return struct {
+			*body
+			io.Writer
+		}{b, w}
+	case writesItself:
+		return writerTo{b}
+	}
+	return b
+}
+
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.inner.Read(p)
 	if err != nil {
-		b.end(err)
-	}
-	return n, err
-}
-
-// WriteTo uses the WriteTo of the base's body, if it has one.
-func (b *body) WriteTo(w io.Writer) (int64, error) {
-	inner, ok := b.inner.(io.WriterTo)
-	if !ok {
-		return io.Copy(w, struct{ io.Reader }{b})
-	}
-	to := &sink{w: w}
-	n, err := inner.WriteTo(to)
-	if err == nil || err != to.err { // else it is the writer's
 		b.end(err)
 	}
 	return n, err
@@ -86,6 +86,18 @@ func (b *body) end(err error) {
 	}
 }
 
+// writerTo is a body with the WriteTo of the base's body.
+type writerTo struct{ *body }
+
+func (b writerTo) WriteTo(w io.Writer) (int64, error) {
+	to := &sink{w: w}
+	n, err := b.inner.(io.WriterTo).WriteTo(to)
+	if to.err == nil { // else it is the writer's
+		b.end(err)
+	}
+	return n, err
+}
+
 // sink is a writer that remembers its error.
 type sink struct {
 	w   io.Writer
@@ -94,5 +106,8 @@ type sink struct {
 
 func (s *sink) Write(p []byte) (n int, err error) {
 	n, s.err = s.w.Write(p)
+	if s.err == nil && n < len(p) {
+		s.err = io.ErrShortWrite
+	}
 	return n, s.err
 }

@@ -94,6 +94,14 @@ func TestG4Body(t *testing.T) {
 				require.Equal(t, errBroken, err)
 			}
 		}, 1},
+		{"it breaks after its end", func() io.ReadCloser {
+			return io.NopCloser(&eofThen{errBroken, false})
+		}, func(t *testing.T, body io.ReadCloser, _ context.CancelFunc) {
+			_, err := body.Read(make([]byte, 1))
+			require.Equal(t, io.EOF, err)
+			_, err = body.Read(make([]byte, 1))
+			require.Error(t, err)
+		}, 0},
 		{"it breaks after the caller gave up", broken, func(t *testing.T, body io.ReadCloser, cancel context.CancelFunc) {
 			cancel()
 			_, err := io.ReadAll(body)
@@ -120,6 +128,14 @@ func TestG4Body(t *testing.T) {
 		{"the target of a copy breaks, then the body", func() io.ReadCloser { return writesItself(errBroken) }, func(t *testing.T, body io.ReadCloser, _ context.CancelFunc) {
 			_, err := io.Copy(full{errFull}, body)
 			require.Equal(t, errFull, err)
+		}, 0},
+		{"the target of a copy is short", func() io.ReadCloser { return writesItself(io.ErrShortWrite) }, func(t *testing.T, body io.ReadCloser, _ context.CancelFunc) {
+			_, err := io.Copy(full{}, body)
+			require.Equal(t, io.ErrShortWrite, err)
+		}, 0},
+		{"the target of a copy breaks with an odd error", func() io.ReadCloser { return writesItself(nil) }, func(t *testing.T, body io.ReadCloser, _ context.CancelFunc) {
+			_, err := io.Copy(full{severalErrors{errFull}}, body)
+			require.Equal(t, severalErrors{errFull}, err)
 		}, 0},
 	} {
 		for name, gate := range gates(t, base(func(*http.Request) (*http.Response, error) {
@@ -151,7 +167,26 @@ func (s *selfWriter) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), s.err
 }
 
+// eofThen ends, and fails when it is read again.
+type eofThen struct {
+	err   error
+	ended bool
+}
+
+func (e *eofThen) Read([]byte) (int, error) {
+	if e.ended {
+		return 0, e.err
+	}
+	e.ended = true
+	return 0, io.EOF
+}
+
 type full struct{ err error }
+
+// severalErrors cannot be compared.
+type severalErrors []error
+
+func (severalErrors) Error() string { return "several" }
 
 func (f full) Write([]byte) (int, error) { return 0, f.err }
 
@@ -163,6 +198,21 @@ func TestG4FailureCountsOnce(t *testing.T) {
 			require.Equal(t, io.ErrUnexpectedEOF, err)
 			closed(t, gate, 1)
 		})
+	}
+}
+
+// Each of two gates over one another counts for itself.
+func TestG4TwoGates(t *testing.T) {
+	for name, inner := range gates(t, base(httptestutil.Truncate(200, "data"))) {
+		for otherName, outer := range gates(t, inner) {
+			t.Run(otherName+" over one "+name, func(t *testing.T) {
+				before := inner.Breaker.Stats().Failures
+				_, err := send(t, outer)
+				require.Equal(t, io.ErrUnexpectedEOF, err)
+				closed(t, outer, 1)
+				closed(t, inner, before+1)
+			})
+		}
 	}
 }
 
@@ -283,6 +333,30 @@ func TestUpgrade(t *testing.T) {
 		})
 	}
 }
+
+// The body of a 101 response is handed on as it is, and what becomes of it is no
+// outcome.
+func TestUpgradedConnectionIsNotWatched(t *testing.T) {
+	conn := &connection{ReadCloser: io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF))}
+	for name, gate := range gates(t, base(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Body: conn}, nil
+	})) {
+		t.Run(name, func(t *testing.T) {
+			gate.Classify = policy.ServerErrors
+			resp, err := gate.RoundTrip(request(t, t.Context()))
+			require.NoError(t, err)
+			require.Same(t, conn, resp.Body)
+			_, err = io.ReadAll(resp.Body)
+			require.Error(t, err)
+			closed(t, gate, 0)
+		})
+	}
+}
+
+type connection struct{ io.ReadCloser }
+
+func (*connection) Write(p []byte) (int, error) { return len(p), nil }
+func (*connection) CloseWrite() error           { return nil }
 
 // A body that can be written to still can, whoever watches it.
 func TestWriterStays(t *testing.T) {

@@ -18,8 +18,8 @@ const defaultTotal = 60 * time.Second
 // Config holds the settings of a chain. A zero field means its default, so the
 // zero Config is complete.
 type Config struct {
-	// Base sends the requests. If nil, a transport of the Gate's own does: the
-	// settings of http.DefaultTransport and a connection pool shared with nobody.
+	// Base sends the requests. If nil, an http.Transport of the Gate's own does, with
+	// a connection pool that is shared with nobody: cleanhttp.DefaultPooledTransport.
 	Base http.RoundTripper
 
 	// Limits bounds the time of each request. Here a zero Total means 60 s, and a
@@ -41,13 +41,16 @@ type Config struct {
 	Wait bool
 
 	// Logger gets a record of each pause, each cancelled trial and each end of a
-	// pause, and none for a request. If nil, slog.Default() at that time does.
+	// pause, and none for a request. If nil, slog.Default() at that time does. An
+	// error of Base is logged in its own words, without URLs and quoted text: a Base
+	// whose errors hold secrets in another form must hide them itself.
 	Logger *slog.Logger
 }
 
 // New returns the chain of gate, limits and base that cfg describes, or one error
 // that lists every field that is outside its range, with its value and what is
-// accepted. It starts nothing, and there is nothing to close.
+// accepted. It starts nothing, and there is nothing to close; call
+// CloseIdleConnections when you drop a Gate that has a pool of its own.
 func New(cfg Config) (*Gate, error) {
 	limits := cfg.Limits
 	if limits.Total == 0 {
@@ -56,7 +59,7 @@ func New(cfg Config) (*Gate, error) {
 	limits.Total = max(limits.Total, 0)
 	onChange := cfg.Breaker.OnChange
 	cfg.Breaker.OnChange = func(c breaker.Change) {
-		log(cfg.Logger, c)
+		logChange(cfg.Logger, c)
 		if onChange != nil {
 			onChange(c)
 		}

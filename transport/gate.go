@@ -27,9 +27,10 @@ import (
 // the wait.
 //
 // The outcome is decided when the header has arrived, so a trial that is a long
-// stream does not hold others up. If it was a success and the body then breaks, or
-// runs over a limit, that is one failure more ([breaker.Breaker.Fail]), unless the
-// caller gave up or closed the body before. A 101 response is handed on with its
+// stream does not hold others up. If it was a success and a Read of the body then
+// fails, because the body breaks or a limit is over, that is one failure more
+// ([breaker.Breaker.Fail]), unless the caller gave up or closed the body before. A 101
+// response is handed on with its
 // body as it is: what becomes of that connection is no outcome.
 //
 // A request whose context has ended already is answered with context.Cause of it,
@@ -58,22 +59,33 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, context.Cause(ctx)
 	}
-	call, err := g.admit(req)
-	if err != nil {
-		closeBody(req)
-		return nil, err
-	}
-	var resp *http.Response
-	settled := false
+	var (
+		call    breaker.Call
+		resp    *http.Response
+		reached bool // Base, which from then on has the request's body
+		settled bool
+	)
 	defer func() {
-		if !settled { // Base, Classify or OnChange has panicked, or ended the goroutine
-			call.Cancel()
-			if resp != nil {
-				resp.Body.Close()
-			}
+		if settled {
+			return
+		}
+		// Base, Classify or OnChange has panicked, or ended the goroutine.
+		call.Cancel()
+		if !reached {
+			closeBody(req)
+		}
+		if resp != nil {
+			resp.Body.Close()
 		}
 	}()
 
+	call, err := g.admit(req)
+	if err != nil {
+		settled = true
+		closeBody(req)
+		return nil, err
+	}
+	reached = true
 	resp, err = g.base().RoundTrip(req)
 	resp, err = mend(req, resp, err)
 	switch g.classify(req, resp, err) {
@@ -81,7 +93,7 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		call.Succeed()
 		g.watch(req, resp)
 	case policy.Failure:
-		call.Fail(cause(resp, err))
+		call.Fail(cause(req, resp, err))
 	default:
 		call.Cancel()
 	}
@@ -134,9 +146,9 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// Wrap returns the same gate around another base. It shares the breaker, and if
-// the gate was made by [New], has the same limits around that base. A nil base is
-// http.DefaultTransport.
+// Wrap returns the same gate around another base, in place of the innermost: it
+// shares the breaker and, if Base is a [*timeouts.Transport] as [New] makes it, has
+// the same limits around the other base. A nil base is http.DefaultTransport.
 func (g *Gate) Wrap(base http.RoundTripper) http.RoundTripper {
 	wrapped := *g
 	wrapped.Base = base

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -108,6 +109,15 @@ func TestG7NoSecrets(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()
 	address := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
+	malformed := func(answer string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			io.WriteString(conn, answer)
+			conn.Close()
+		}))
+		t.Cleanup(s.Close)
+		return address(s)
+	}
 
 	for _, tt := range []struct {
 		name, host string
@@ -122,6 +132,9 @@ func TestG7NoSecrets(t *testing.T) {
 		{"an error with the URL in its text", address(down), base(func(req *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%s %s giving up after 5 attempt(s)", req.Method, req.URL)
 		})},
+		{"a malformed header", malformed("HTTP/1.1 200 OK\r\nSet-Cookie session=secret\r\n\r\n"), nil},
+		{"a malformed status", malformed("secret\r\n\r\n"), nil},
+		{"a malformed length", malformed("HTTP/1.1 200 OK\r\nContent-Length: \\\"secret\r\n\r\n"), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -137,7 +150,7 @@ func TestG7NoSecrets(t *testing.T) {
 			})
 			var texts []string
 			for range 3 {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://user:secret@"+tt.host+"/p?token=abc123#frag", nil)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://user:secret@"+tt.host+"/p?q='a' \"b\"&token=abc123#frag", nil)
 				require.NoError(t, err)
 				req.Header.Set("Authorization", "Bearer xyz789")
 				_, err = gate.RoundTrip(req)
@@ -164,5 +177,5 @@ func TestG7NoSecrets(t *testing.T) {
 	var log bytes.Buffer
 	gate := newGate(t, transport.Config{Logger: logTo(&log), Breaker: breaker.Config{FailuresToEnterRecovery: 1}})
 	gate.Breaker.Fail(errors.New(`Get "https://server.example/?token=abc123": EOF`))
-	require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=1 error=\"Get \\\"[URL]\\\": EOF\"\n", log.String())
+	require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=1 error=\"Get [redacted]: EOF\"\n", log.String())
 }

@@ -5,12 +5,7 @@
 // loop variable, so there is nothing to share, reset or close:
 //
 //	var delays backoff.Exponential // 1 s, 2 s, 4 s ... 1 min
-//	for failures := 0; ; {
-//		if err := attempt(ctx); err == nil {
-//			failures = 0
-//		} else {
-//			failures++
-//		}
+//	for failures := 1; attempt(ctx) != nil; failures++ {
 //		if err := delays.Wait(ctx, failures); err != nil {
 //			return err // ctx ended
 //		}
