@@ -17,16 +17,17 @@ import (
 	"time"
 
 	"github.com/respitehttp/respite/breaker"
+	"github.com/respitehttp/respite/policy"
 	"github.com/respitehttp/respite/transport"
 )
 
 var (
 	start  = time.Now()
-	url    = flag.String("url", "", "call `URL` instead of a server of the quickstart's own")
-	every  = flag.Duration("every", 250*time.Millisecond, "time between calls")
-	length = flag.Duration("for", 12*time.Second, "how long to call")
-	down   = flag.Duration("down", time.Second, "when the quickstart's own server goes down")
-	up     = flag.Duration("up", 7*time.Second, "when it comes back")
+	url      = flag.String("url", "", "call `URL` instead of a server of the quickstart's own")
+	every    = flag.Duration("every", 250*time.Millisecond, "time between calls")
+	duration = flag.Duration("for", 12*time.Second, "how long to call")
+	down     = flag.Duration("down", time.Second, "when the quickstart's own server goes down")
+	up       = flag.Duration("up", 7*time.Second, "when it comes back")
 )
 
 func main() {
@@ -39,21 +40,20 @@ func main() {
 	flag.Float64Var(&cfg.Jitter, "jitter", 0, "part of a pause that chance may take away, below 1")
 	flag.DurationVar(&cfg.TrialTimeout, "trial-timeout", 2*time.Minute, "time after which a trial has failed")
 	flag.Parse()
-	err := fmt.Errorf("-every is %v; accepted: > 0", *every)
-	if *every > 0 {
-		err = run(cfg)
-	}
-	if err != nil {
+	if err := run(cfg); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 func run(cfg breaker.Config) error {
+	if *every <= 0 {
+		return fmt.Errorf("-every is %v; accepted: > 0", *every)
+	}
 	cfg.OnChange = func(c breaker.Change) {
 		switch c.To {
 		case breaker.Open:
-			say("-- paused for %v (%v)", c.Delay, c.Cause)
+			say("-- paused for %v (cause: %v)", c.Delay, c.Cause)
 		case breaker.HalfOpen:
 			say("-- trial")
 		case breaker.Closed:
@@ -62,8 +62,9 @@ func run(cfg breaker.Config) error {
 	}
 	// This is all that a program has to change.
 	gate, err := transport.New(transport.Config{
-		Breaker: cfg,
-		Logger:  slog.New(slog.DiscardHandler), // the changes are shown by OnChange
+		Breaker:  cfg,
+		Classify: policy.ServerErrors,
+		Logger:   slog.New(slog.DiscardHandler), // the changes are shown by OnChange
 	})
 	if err != nil {
 		return err
@@ -77,10 +78,12 @@ func run(cfg breaker.Config) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, *length)
+	ctx, cancel := context.WithTimeout(ctx, *duration)
 	defer cancel()
 	for ctx.Err() == nil {
-		call(client)
+		if err := call(ctx, client); err != nil {
+			return err
+		}
 		select {
 		case <-time.After(*every):
 		case <-ctx.Done():
@@ -91,8 +94,16 @@ func run(cfg breaker.Config) error {
 	return nil
 }
 
-func call(client *http.Client) {
-	resp, err := client.Get(*url)
+func call(ctx context.Context, client *http.Client) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, *url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+	}
 	var open *breaker.OpenError
 	switch {
 	case errors.As(err, &open):
@@ -100,10 +111,9 @@ func call(client *http.Client) {
 	case err != nil:
 		say("failed: %v", err)
 	default:
-		defer resp.Body.Close()
-		io.Copy(io.Discard, resp.Body)
 		say("%s", resp.Status)
 	}
+	return nil
 }
 
 // serve is the server: it is down for a while.
