@@ -22,12 +22,10 @@ import (
 )
 
 var (
-	start  = time.Now()
+	start    = time.Now()
 	url      = flag.String("url", "", "call `URL` instead of a server of the quickstart's own")
 	every    = flag.Duration("every", 250*time.Millisecond, "time between calls")
 	duration = flag.Duration("for", 12*time.Second, "how long to call")
-	down     = flag.Duration("down", time.Second, "when the quickstart's own server goes down")
-	up       = flag.Duration("up", 7*time.Second, "when it comes back")
 )
 
 func main() {
@@ -116,9 +114,9 @@ func call(ctx context.Context, client *http.Client) error {
 	return nil
 }
 
-// serve is the server: it is down for a while.
+// serve is the server: it goes down after a second, and is back six seconds later.
 func serve(w http.ResponseWriter, r *http.Request) {
-	if age := time.Since(start); age > *down && age < *up {
+	if age := time.Since(start); age > time.Second && age < 7*time.Second {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
