@@ -26,7 +26,9 @@ type OpenError struct {
 	Cause error
 }
 
-// Remaining returns how long it is until Until. It is never negative.
+// Remaining returns how long it is until Until. It is never negative. During a
+// trial it is an upper bound, TrialTimeout at first: most trials are settled much
+// sooner.
 func (e *OpenError) Remaining() time.Duration { return max(time.Until(e.Until), 0) }
 
 // Error says in one line what is refused, for how much longer, and why.

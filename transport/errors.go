@@ -43,9 +43,16 @@ func (e redacted) Error() string { return e.text }
 func (e redacted) Unwrap() error { return e.error }
 
 // redact hides the parts of an error's text that may hold what nobody is to see: a
-// URL, with a password or a token, and what net/http quotes of a malformed answer,
-// which may be a cookie.
-func redact(text string) string { return secrets.ReplaceAllString(text, hidden) }
+// URL, with a password or a token, what net/http quotes of a malformed answer, which
+// may be a cookie, and all after the first line, where others put an answer's body.
+func redact(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	line = secrets.ReplaceAllString(line, hidden)
+	if more {
+		line += " " + hidden
+	}
+	return line
+}
 
 var secrets = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[A-Za-z][A-Za-z0-9+.-]*://[^\s"']*`)
 

@@ -132,6 +132,9 @@ func TestG7NoSecrets(t *testing.T) {
 		{"an error with the URL in its text", address(down), base(func(req *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%s %s giving up after 5 attempt(s)", req.Method, req.URL)
 		})},
+		{"an error with the answer in its text", address(down), base(func(req *http.Request) (*http.Response, error) {
+			return nil, errors.New("cannot fetch token: 500\nResponse: secret")
+		})},
 		{"a malformed header", malformed("HTTP/1.1 200 OK\r\nSet-Cookie session=secret\r\n\r\n"), nil},
 		{"a malformed status", malformed("secret\r\n\r\n"), nil},
 		{"a malformed length", malformed("HTTP/1.1 200 OK\r\nContent-Length: \\\"secret\r\n\r\n"), nil},
