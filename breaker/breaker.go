@@ -45,7 +45,7 @@ type Stats struct {
 
 	// These count from the start of the Breaker.
 
-	Refused uint64 // calls of Allow that were refused, though the caller may try again
+	Refused uint64 // calls of Allow that were refused, also if the caller waits and asks again
 	Failed  uint64 // failures that counted, trials included
 	Opened  uint64 // pauses, the first ones and those after a trial
 	Trials  uint64 // calls admitted as a trial

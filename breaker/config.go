@@ -51,8 +51,8 @@ type Config struct {
 	Jitter float64
 
 	// TrialTimeout is how long a trial may take to report; after that it has
-	// failed. Choose it longer than the deadline of a call. Above 0; default
-	// 2 min.
+	// failed. Choose it longer than a call may take until it is reported. Above 0;
+	// default 2 min.
 	TrialTimeout time.Duration
 
 	// OnChange, if not nil, is called after each change, in order, one at a time and

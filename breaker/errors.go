@@ -33,9 +33,10 @@ func (e *OpenError) Remaining() time.Duration { return max(time.Until(e.Until), 
 
 // Error says in one line what is refused, for how much longer, and why.
 func (e *OpenError) Error() string {
-	s := fmt.Sprintf("breaker: sending is paused for another %v", e.Remaining())
+	remaining := e.Remaining().Round(time.Millisecond)
+	s := fmt.Sprintf("breaker: sending is paused for another %v", remaining)
 	if e.State == HalfOpen {
-		s = fmt.Sprintf("breaker: sending is paused while a trial runs, for another %v at most", e.Remaining())
+		s = fmt.Sprintf("breaker: sending is paused while a trial runs, for another %v at most", remaining)
 	}
 	if e.Cause != nil {
 		s += ", because of: " + strings.Join(strings.Fields(e.Cause.Error()), " ")

@@ -39,6 +39,10 @@ import (
 // replaces bodies, or answers in place of the base, is not transparent and fails
 // the subtests that say so.
 //
+// Two rules that many wrappers forget: CloseIdleConnections must be passed on to the
+// base, and a request whose Header is nil must not cause a panic. The rules are the
+// subtests, so -run TestContract/close-idle-connections runs one of them.
+//
 // It does not run in a bubble of testing/synctest, should not run in parallel with
 // other tests, since it counts goroutines, and is best run with -race.
 func TestTransport(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) {
@@ -777,7 +781,7 @@ func (c *contract) leaveNoGoroutines(end func(*http.Response)) {
 	server := c.server(http1, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, strings.Repeat("content", 1000))
 	})
-	before := runtime.NumGoroutine()
+	before := settledGoroutines()
 	for range calls {
 		end(c.response(server.wrapped, c.request(http.MethodGet, server.url, nil)))
 	}
@@ -790,6 +794,20 @@ func (c *contract) leaveNoGoroutines(end func(*http.Response)) {
 		case <-limit:
 			c.Fatalf("%d calls left %d goroutines", calls, runtime.NumGoroutine()-before)
 		}
+	}
+}
+
+// settledGoroutines returns how many goroutines there are, once no more of them end.
+func settledGoroutines() int {
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for before := runtime.NumGoroutine(); ; {
+		<-poll.C
+		now := runtime.NumGoroutine()
+		if now >= before {
+			return before
+		}
+		before = now
 	}
 }
 

@@ -66,7 +66,8 @@ type limitsKey struct{}
 
 // WithLimits returns a context in which l takes the place of the limits of any
 // [Transport], as a whole: a zero field means no limit, and a negative one makes
-// RoundTrip fail. So one client serves both short calls and streams.
+// RoundTrip fail, also Total, which in the Config of package transport means none
+// then. So one client serves both short calls and streams.
 func WithLimits(ctx context.Context, l Limits) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }

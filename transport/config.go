@@ -22,9 +22,10 @@ type Config struct {
 	// a connection pool that is shared with nobody: cleanhttp.DefaultPooledTransport.
 	Base http.RoundTripper
 
-	// Limits bounds the time of each request. Here a zero Total means 60 s, and a
-	// negative one none; Header and Idle are unlimited if zero, and must not be
-	// negative. Requests with limits of their own: see [timeouts.WithLimits].
+	// Limits bounds the time of each request. Here, and only here, a zero Total
+	// means 60 s, and a negative one none; Header and Idle are unlimited if zero, and
+	// must not be negative. Requests with limits of their own: see
+	// [timeouts.WithLimits], where zero is none.
 	Limits timeouts.Limits
 
 	// Classify decides what the outcome of a request says about the server. If
@@ -32,8 +33,8 @@ type Config struct {
 	Classify policy.Classifier
 
 	// Breaker says when to pause, and for how long. Its TrialTimeout, 2 min by
-	// default, should be longer than a request may take until the header arrives.
-	// Its OnChange is called after the change was logged.
+	// default, should be longer than a request may take until the header arrives;
+	// that is not checked. Its OnChange is called after the change was logged.
 	Breaker breaker.Config
 
 	// Wait makes requests wait during a pause, instead of being refused; see

@@ -36,7 +36,8 @@
 //
 // Put a client that retries outside of the gate, so that each attempt counts, and
 // tell it not to retry an error that matches [breaker.ErrOpen]; or set Config.Wait,
-// and attempts wait for the end of the pause.
+// and attempts wait for the end of the pause. A Retry-After header is not read: the
+// pause goes by the breaker's settings alone.
 //
 // # Deadlines
 //

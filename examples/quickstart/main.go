@@ -18,6 +18,7 @@ import (
 
 	"github.com/respitehttp/respite/breaker"
 	"github.com/respitehttp/respite/policy"
+	"github.com/respitehttp/respite/timeouts"
 	"github.com/respitehttp/respite/transport"
 )
 
@@ -25,7 +26,8 @@ var (
 	start    = time.Now()
 	url      = flag.String("url", "", "call `URL` instead of a server of the quickstart's own")
 	every    = flag.Duration("every", 250*time.Millisecond, "time between calls")
-	duration = flag.Duration("for", 12*time.Second, "how long to call")
+	total    = flag.Duration("total", 5*time.Second, "time that a call may take")
+	duration = flag.Duration("for", 12*time.Second, "how long to go on calling")
 )
 
 func main() {
@@ -61,6 +63,7 @@ func run(cfg breaker.Config) error {
 	// This is all that a program has to change.
 	gate, err := transport.New(transport.Config{
 		Breaker:  cfg,
+		Limits:   timeouts.Limits{Total: *total},
 		Classify: policy.ServerErrors,
 		Logger:   slog.New(slog.DiscardHandler), // the changes are shown by OnChange
 	})
@@ -76,8 +79,7 @@ func run(cfg breaker.Config) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, *duration)
-	defer cancel()
+	defer time.AfterFunc(*duration, stop).Stop()
 	for ctx.Err() == nil {
 		if err := call(ctx, client); err != nil {
 			return err
