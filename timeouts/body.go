@@ -63,7 +63,9 @@ func (x *exchange) closeBody() error {
 // limit that is over already.
 func (x *exchange) await() error {
 	if over := x.overError(); over != nil {
-		x.failed(over)
+		if w := x.unwatched(); w != nil {
+			w.BodyFailed(x.caller, over)
+		}
 		return over
 	}
 	if x.limits.Idle > 0 {
@@ -93,12 +95,14 @@ func (x *exchange) arrived(err error) error {
 		err = over
 	}
 	if err == io.EOF {
-		x.unwatched()
 		x.received()
 		return err
 	}
+	w := x.unwatched()
 	x.end()
-	x.failed(err)
+	if w != nil {
+		w.BodyFailed(x.caller, err)
+	}
 	return err
 }
 
@@ -160,13 +164,6 @@ func (b *body) Watch(w watcher) bool {
 	}
 	b.watcher = w
 	return true
-}
-
-// failed tells the watcher, if there is one yet.
-func (x *exchange) failed(err error) {
-	if w := x.unwatched(); w != nil {
-		w.BodyFailed(x.caller, err)
-	}
 }
 
 // unwatched takes the watcher away, and returns it.

@@ -150,11 +150,16 @@ func (x *exchange) end() {
 // the body of the request may still be on its way then, and the end of the context
 // would cut it off: such an exchange only lets go.
 func (x *exchange) received() {
+	x.mu.Lock()
+	x.watcher = nil
+	var after aftermath
 	if x.caller.Body != nil && x.caller.Body != http.NoBody {
-		x.letGo()
+		after = x.release()
 	} else {
-		x.end()
+		after = x.finish(context.Canceled)
 	}
+	x.mu.Unlock()
+	after.run()
 }
 
 // finish ends the context of the exchange with the given error, if it has not

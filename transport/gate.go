@@ -79,7 +79,12 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 
-	call, err := g.admit(req)
+	var err error
+	if g.Breaker != nil { // else the zero Call reports to nobody
+		if call, err = g.Breaker.Allow(); err != nil && g.Wait {
+			call, err = g.wait(req)
+		}
+	}
 	if err != nil {
 		settled = true
 		closeBody(req)
@@ -87,7 +92,9 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	reached = true
 	resp, err = g.base().RoundTrip(req)
-	resp, err = mend(req, resp, err)
+	if err != nil || resp == nil || resp.Body == nil {
+		resp, err = mend(req, resp, err)
+	}
 	switch g.classify(req, resp, err) {
 	case policy.Success:
 		call.Succeed()
@@ -101,25 +108,20 @@ func (g *Gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// admit asks the breaker for a call, and waits for one if that is wanted. The zero
-// Call, of a Gate without a breaker, reports to nobody.
-func (g *Gate) admit(req *http.Request) (breaker.Call, error) {
-	if g.Breaker == nil {
-		return breaker.Call{}, nil
-	}
+// wait waits until the breaker allows the call.
+func (g *Gate) wait(req *http.Request) (breaker.Call, error) {
 	for {
-		call, err := g.Breaker.Allow()
-		if err == nil || !g.Wait {
-			return call, err
-		}
 		if err := g.Breaker.Wait(req.Context()); err != nil {
 			return breaker.Call{}, err
+		}
+		if call, err := g.Breaker.Allow(); err == nil {
+			return call, nil
 		}
 	}
 }
 
-// mend makes what a base returned keep the contract of http.RoundTripper: either an
-// error, or a response with a body.
+// mend makes what a base returned in place of a response with a body keep the contract
+// of http.RoundTripper.
 func mend(req *http.Request, resp *http.Response, err error) (*http.Response, error) {
 	switch {
 	case err != nil:
@@ -129,8 +131,6 @@ func mend(req *http.Request, resp *http.Response, err error) (*http.Response, er
 		return nil, err
 	case resp == nil:
 		return nil, errNothing
-	case resp.Body != nil:
-		return resp, nil
 	case resp.ContentLength > 0 && req.Method != http.MethodHead:
 		return nil, fmt.Errorf("transport: base returned a response of %d bytes without a body", resp.ContentLength)
 	}
