@@ -184,7 +184,7 @@ func agrees(t *rapid.T) {
 	onCall := func(f func(*pair)) func(*rapid.T) {
 		return func(t *rapid.T) {
 			if len(calls) == 0 {
-				t.Skip("no call yet")
+				return
 			}
 			// Mostly one of the last calls, sometimes one long forgotten.
 			last := len(calls) - 1
