@@ -96,7 +96,9 @@ func (l *Listener) Run(ctx context.Context) error {
 // round tries each node once.
 func (l *Listener) round(ctx context.Context) {
 	nodes := l.shuffle(l.nodes(ctx))
-	l.tried = l.tried[:0]
+	if len(nodes) > 0 {
+		l.tried = l.tried[:0]
+	}
 	for _, n := range nodes {
 		if ctx.Err() != nil {
 			return

@@ -125,11 +125,11 @@ func (r *Renewal) Run(ctx context.Context) error {
 }
 
 // renew makes one attempt, and waits for it no longer than its deadline.
-func (r *Renewal) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.schedule.deadline, tooLong(r.schedule.deadline))
+func (r *Renewal) renew(run context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(run, r.schedule.deadline, tooLong(r.schedule.deadline))
 	defer cancel()
 	start, wallStart := time.Now(), r.wall()
-	out, settled := r.await(ctx, nil, attempt(func() error {
+	out, settled := r.await(run, ctx, nil, attempt(func() error {
 		return r.cfg.Renew(ctx, start.Add(r.cfg.TTL))
 	}))
 	switch {
@@ -165,7 +165,7 @@ func (r *Renewal) wait(ctx context.Context, d time.Duration) error {
 	due, wallDue := time.Now().Add(d), r.wall().Add(d)
 	for {
 		step := time.NewTimer(min(time.Until(due), r.schedule.retry.Max))
-		r.await(ctx, step.C, nil)
+		r.await(ctx, ctx, step.C, nil)
 		step.Stop()
 		wall := r.wall()
 		switch {
@@ -181,18 +181,26 @@ func (r *Renewal) wait(ctx context.Context, d time.Duration) error {
 }
 
 // await returns the outcome of an attempt, or false if step fires or ctx ends before
-// it is there. A lease that runs out meanwhile is reported at that instant.
-func (r *Renewal) await(ctx context.Context, step <-chan time.Time, settled <-chan outcome) (outcome, bool) {
+// it is there. A lease that runs out meanwhile is reported at that instant, unless run,
+// the context of Run, has ended.
+func (r *Renewal) await(run, ctx context.Context, step <-chan time.Time, settled <-chan outcome) (outcome, bool) {
 	for {
 		select {
 		case out := <-settled:
 			return out, true
 		case <-r.runsOut.C:
-			r.lose()
+			if run.Err() == nil {
+				r.lose()
+			}
 		case <-step:
 			return outcome{}, false
 		case <-ctx.Done():
-			return outcome{}, false
+			select {
+			case out := <-settled: // while OnLost was busy
+				return out, true
+			default:
+				return outcome{}, false
+			}
 		}
 	}
 }

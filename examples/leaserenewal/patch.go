@@ -91,8 +91,8 @@ func (e *StatusError) Is(target error) bool {
 // are not followed, whatever client says. If obj is not valid, the function returns
 // what [Object.Validate] returns.
 //
-// An answer is read before the function returns, up to 16 KiB and for up to 1 s, so
-// that the next renewal can use the same connection.
+// An answer is read before the function returns, up to 16 KiB and for up to 1 s, or half
+// of the time that is left, so that the next renewal can use the same connection.
 //
 // The deadline is that of the function's context; client needs none. Many leases may
 // share one client: see [BreakerConfig].
@@ -122,7 +122,7 @@ func (o Object) patch(ctx context.Context, client *http.Client, expiry time.Time
 		return o.failed(req, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	answer := readAnswer(resp.Body, cancel)
+	answer := readAnswer(ctx, resp.Body, cancel)
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return o.failed(req, &StatusError{resp.StatusCode, firstCharacters(withoutSecrets(answer, req))})
 	}
@@ -160,9 +160,14 @@ func mergePatch(field string, expiry time.Time) []byte {
 }
 
 // readAnswer reads what the connection needs to be used again, within limits. If the
-// answer keeps coming, giveUp ends it.
-func readAnswer(body io.Reader, giveUp context.CancelFunc) string {
-	defer time.AfterFunc(longestOfAnswer, giveUp).Stop()
+// answer keeps coming, giveUp ends it, well before the deadline of ctx: the status has
+// arrived, and must not be lost for the sake of the rest.
+func readAnswer(ctx context.Context, body io.Reader, giveUp context.CancelFunc) string {
+	longest := longestOfAnswer
+	if deadline, ok := ctx.Deadline(); ok {
+		longest = min(longest, time.Until(deadline)/2)
+	}
+	defer time.AfterFunc(longest, giveUp).Stop()
 	answer := make([]byte, mostOfAnswer)
 	n, _ := io.ReadFull(body, answer) // a short or broken answer is one too
 	return string(answer[:n])
