@@ -34,7 +34,8 @@ func (q *queue) offer(fields []field) (dropped int) {
 func (q *queue) take(most int) []entry {
 	n := min(len(q.entries), most)
 	batch := slices.Clone(q.entries[:n])
-	q.entries = slices.Delete(q.entries, 0, n)
+	clear(q.entries[:n]) // and not moved up: Add waits for the lock meanwhile
+	q.entries = q.entries[n:]
 	q.inFlight = n
 	return batch
 }
