@@ -25,7 +25,7 @@ func cause(req *http.Request, resp *http.Response, err error) error {
 	text := err.Error()
 	clean := text
 	if u := req.URL; u != nil && u.RawQuery != "" { // with spaces in it, say
-		clean = strings.ReplaceAll(clean, u.RawQuery, hidden)
+		clean = strings.ReplaceAll(clean, "?"+u.RawQuery, hidden)
 	}
 	if clean = redact(clean); clean == text {
 		return err

@@ -29,9 +29,9 @@ import (
 // The outcome is decided when the header has arrived, so a trial that is a long
 // stream does not hold others up. If it was a success and a Read of the body then
 // fails, because the body breaks or a limit is over, that is one failure more
-// ([breaker.Breaker.Fail]), unless the caller gave up or closed the body before. A 101
-// response is handed on with its
-// body as it is: what becomes of that connection is no outcome.
+// ([breaker.Breaker.Fail]), unless the caller gave up or closed the body before. A
+// 101 response is handed on with its body as it is: what becomes of that connection
+// is no outcome.
 //
 // A request whose context has ended already is answered with context.Cause of it,
 // and nothing else happens.

@@ -182,3 +182,19 @@ func TestG7NoSecrets(t *testing.T) {
 	gate.Breaker.Fail(errors.New(`Get "https://server.example/?token=abc123": EOF`))
 	require.Equal(t, "level=WARN msg=\"sending paused\" delay=2s failures=1 error=\"Get [redacted]: EOF\"\n", log.String())
 }
+
+// An error that names no URL is handed on as it is, also where its text holds the
+// letters of the query by chance.
+func TestG7HarmlessErrorStays(t *testing.T) {
+	errRefused := errors.New("connection refused")
+	var cause error
+	gate := newGate(t, transport.Config{
+		Base:    base(httptestutil.Fail(errRefused)),
+		Breaker: breaker.Config{FailuresToEnterRecovery: 1, OnChange: func(c breaker.Change) { cause = c.Cause }},
+	})
+	req := request(t, t.Context())
+	req.URL.RawQuery = "e"
+	_, err := gate.RoundTrip(req)
+	require.Equal(t, errRefused, err)
+	require.Equal(t, errRefused, cause)
+}
