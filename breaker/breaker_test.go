@@ -102,14 +102,14 @@ func TestConfigFaults(t *testing.T) {
 	require.EqualError(t, err, `breaker: FailuresToEnterRecovery is 10001; accepted: 1 to 10000, or 0 for 10
 breaker: FailuresWindow is -1ns; accepted: > 0, or 0 for 1m40s
 breaker: InitialRecoveryDelay is -2ns; accepted: > 0, or 0 for 2s
-breaker: MaxRecoveryDelay is -1ns; accepted: >= InitialRecoveryDelay (-2ns), or 0 for the larger of 5m0s and that
+breaker: MaxRecoveryDelay is -1ns; accepted: > 0 and >= InitialRecoveryDelay (-2ns), or 0 for the larger of 5m0s and that
 breaker: RecoveryMultiplier is 0.5; accepted: >= 1 and finite, or 0 for 2
 breaker: Jitter is 1; accepted: >= 0 and < 1
 breaker: TrialTimeout is -3ns; accepted: > 0, or 0 for 2m0s`)
 
 	_, err = breaker.New(breaker.Config{MaxRecoveryDelay: time.Second, FailuresToEnterRecovery: -1})
 	require.EqualError(t, err, `breaker: FailuresToEnterRecovery is -1; accepted: 1 to 10000, or 0 for 10
-breaker: MaxRecoveryDelay is 1s; accepted: >= InitialRecoveryDelay (2s), or 0 for the larger of 5m0s and that`)
+breaker: MaxRecoveryDelay is 1s; accepted: > 0 and >= InitialRecoveryDelay (2s), or 0 for the larger of 5m0s and that`)
 }
 
 // D38: comparisons with NaN are false, so a plain range check lets it pass.

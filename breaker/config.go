@@ -88,7 +88,7 @@ func (c Config) withDefaults() (Config, error) {
 	positive("InitialRecoveryDelay", &c.InitialRecoveryDelay, defaultInitialDelay)
 	c.MaxRecoveryDelay = cmp.Or(c.MaxRecoveryDelay, max(defaultMaxDelay, c.InitialRecoveryDelay))
 	if c.MaxRecoveryDelay < max(c.InitialRecoveryDelay, 1) {
-		refuse("MaxRecoveryDelay", c.MaxRecoveryDelay, fmt.Sprintf(">= InitialRecoveryDelay (%v), or 0 for the larger of %v and that", c.InitialRecoveryDelay, defaultMaxDelay))
+		refuse("MaxRecoveryDelay", c.MaxRecoveryDelay, fmt.Sprintf("> 0 and >= InitialRecoveryDelay (%v), or 0 for the larger of %v and that", c.InitialRecoveryDelay, defaultMaxDelay))
 	}
 	c.RecoveryMultiplier = cmp.Or(c.RecoveryMultiplier, defaultMultiplier)
 	if m := c.RecoveryMultiplier; !(m >= 1) || math.IsInf(m, 1) { // NaN is refused by the negation
