@@ -43,9 +43,8 @@ type Config struct {
 
 	// Logger gets a record of each pause, each cancelled trial and each end of a
 	// pause, and none for a request. If nil, slog.Default() at that time does. An
-	// error of Base is logged in its own words, but only its first line, and without
-	// URLs and quoted text: a Base whose errors hold secrets in another form must hide
-	// them itself.
+	// error of Base is logged as [Redact] returns it: a Base whose errors hold secrets
+	// in a form that it does not know must hide them itself.
 	Logger *slog.Logger
 }
 

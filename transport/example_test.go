@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"syscall"
 	"time"
 
 	"github.com/respitehttp/respite/breaker"
@@ -65,4 +66,18 @@ func ExampleGate() {
 	_, err = client.Get("http://127.0.0.1:0/")
 	fmt.Println(err != nil, b.Stats().Failures)
 	// Output: true 1
+}
+
+// An error of a client is made fit for a log.
+func ExampleRedact() {
+	req, err := http.NewRequest(http.MethodGet, "http://user:secret@127.0.0.1:1/p?token=abc123", nil)
+	if err != nil {
+		panic(err)
+	}
+	_, err = http.DefaultClient.Do(req)
+	fmt.Println(transport.Redact(req, err))
+	fmt.Println(errors.Is(transport.Redact(req, err), syscall.ECONNREFUSED))
+	// Output:
+	// Get [redacted]: dial tcp 127.0.0.1:1: connect: connection refused
+	// true
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,11 +9,10 @@ import (
 	"github.com/respitehttp/respite/breaker"
 )
 
-// logChange writes the record of a change. It names no URL, header or body.
+// logChange writes the record of a change. It names no URL, header or body: an error is
+// redacted.
 func logChange(logger *slog.Logger, c breaker.Change) {
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger = cmp.Or(logger, slog.Default())
 	record := func(level slog.Level, message string, attrs ...slog.Attr) {
 		logger.LogAttrs(context.Background(), level, message, attrs...)
 	}
@@ -36,7 +36,7 @@ func pause(c breaker.Change) []slog.Attr {
 	case errors.As(c.Cause, &status):
 		return append(attrs, slog.Int("status", int(status)))
 	case c.Cause != nil:
-		return append(attrs, slog.String("error", redact(c.Cause.Error())))
+		return append(attrs, slog.String("error", Redact(nil, c.Cause).Error()))
 	}
 	return attrs
 }
