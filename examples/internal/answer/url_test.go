@@ -1,0 +1,27 @@
+package answer_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/respitehttp/respite/examples/internal/answer"
+)
+
+func TestURLFault(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://h":                    "",
+		"HTTPS://user:secret@[::1]:1": "",
+		"http://h/a b?c+d%20e#f g":    "",
+		"http://h/?c d":               "has a space in its query",
+		"":                            "is empty",
+		"new.ashx":                    `has the scheme ""`,
+		"localhost:8080/x":            `has the scheme "localhost"`,
+		"ftp://h/":                    `has the scheme "ftp"`,
+		"http:///x":                   "has no host",
+		"http://:80/":                 "has no host",
+		"http://user:secret@h:port/":  "is no URL (it is not shown, since it may hold a password)",
+	} {
+		assert.Equal(t, want, answer.URLFault(url), "%q", url)
+	}
+}
