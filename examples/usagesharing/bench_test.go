@@ -100,7 +100,7 @@ func BenchmarkMessage(b *testing.B) {
 	var message []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		message = m.message(s.queue.entries, time.Now())
+		message, _ = m.message(b.Context(), s.queue.entries, time.Now())
 	}
 	b.ReportMetric(float64(len(message)), "bytes")
 }

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"regexp"
 	"slices"
 	"time"
 
 	"github.com/respitehttp/respite/breaker"
+	"github.com/respitehttp/respite/examples/internal/answer"
 )
 
 // The settings that stand for zero fields of [Config]. The figures are those of the
@@ -35,8 +36,9 @@ type Config struct {
 	URL string
 
 	// Transport sends the requests, below the back-off and the time limit. If nil,
-	// one of the Sender's own does, whose connections are closed when Run ends. It
-	// must heed the context of a request, or Run may not end in time.
+	// one of the Sender's own does, over HTTP/1.1, whose connections are closed when
+	// Run ends. It must heed the context of a request, until its response body is closed, or Run may
+	// not end in time.
 	Transport http.RoundTripper
 
 	// Breaker says when to pause sending, and for how long. Its OnChange may call
@@ -66,9 +68,10 @@ type Config struct {
 	// shared again if it comes again. Above 0; default 20 min.
 	RepeatEvidenceInterval time.Duration
 
-	// BlockedHTTPHeaders names the headers that are not shared, in any case of
-	// letters. If nil, "cookie" is blocked. A list takes the place of that, so name
-	// cookie in it too; one that is empty but not nil blocks none.
+	// BlockedHTTPHeaders names the headers that are not shared, such as "cookie", in
+	// any case of letters. If nil, "cookie" is blocked. A list takes the place of that,
+	// so name cookie in it too; one that is empty but not nil blocks none. Note that
+	// "authorization" is not blocked by default: block it, or do not add it.
 	BlockedHTTPHeaders []string
 
 	// IncludedQueryStringParameters names the query parameters that are shared, in
@@ -82,9 +85,10 @@ type Config struct {
 	// blocked otherwise.
 	ShareAllEvidence bool
 
-	// Product, Version, FlowElements and ServerIP are sent with each entry as they
-	// are: the name and version of the program, the names of what it does with the
-	// evidence, and the address of its machine. Default: empty.
+	// Product, Version, FlowElements and ServerIP are sent with each entry: the name
+	// and version of the program, the names of what it does with the evidence, and the
+	// address of its machine. They are values like those of evidence: of each, the
+	// first 512 characters are sent, with U+FFFD for what XML forbids. Default: empty.
 	Product, Version string
 	FlowElements     []string
 	ServerIP         string
@@ -93,17 +97,20 @@ type Config struct {
 	// ended. Above 0; default 5 s.
 	ShutdownTimeout time.Duration
 
-	// Logger gets a record of each message that fails, of a full queue, and of the
-	// pauses. Those of messages hold up to 500 characters of the answer or error,
-	// but nowhere the user information or the query of URL. If nil, slog.Default()
-	// at that time does.
+	// Logger gets a record of each message that fails, of a full queue, of what is
+	// dropped at the end, and of the pauses. That of a message that fails holds the
+	// first 500 characters of the answer, without the password and the query values
+	// of URL where it repeats them to the letter ([transport.Excerpt]), or of the error,
+	// as [transport.Redact] gives it. If nil, slog.Default() at that time does.
 	Logger *slog.Logger
 }
 
+// headerName is the form of a header's name (RFC 9110, section 5.6.2).
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
 // withDefaults returns the config with the zero fields set and nothing shared with
-// the caller's, the parsed URL, and an error that lists every field that is outside
-// its range.
-func (c Config) withDefaults() (Config, *url.URL, error) {
+// the caller's, and an error that lists every field that is outside its range.
+func (c Config) withDefaults() (Config, error) {
 	var faults []error
 	refuse := func(field string, value any, accepted string) {
 		faults = append(faults, fmt.Errorf("usagesharing: %s is %v; accepted: %s", field, value, accepted))
@@ -116,13 +123,8 @@ func (c Config) withDefaults() (Config, *url.URL, error) {
 	}
 
 	c.URL = cmp.Or(c.URL, defaultURL)
-	endpoint, err := url.Parse(c.URL)
-	switch {
-	case err != nil: // its text shows the URL, and what is wrong may be the password
-		refuse("URL", "no URL (it is not shown, since it may hold a password)", "an http or https URL")
-	case endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Hostname() == "":
-		shown := url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host}
-		refuse("URL", fmt.Sprintf("%q", shown.String()), "an http or https URL with a host")
+	if fault := answer.URLFault(c.URL); fault != "" {
+		faults = append(faults, fmt.Errorf("usagesharing: URL %s; accepted: an http or https URL with a host, or empty for %s", fault, defaultURL))
 	}
 	positive("RequestTimeout", &c.RequestTimeout, defaultRequestTimeout)
 	c.MinEntriesPerMessage = cmp.Or(c.MinEntriesPerMessage, defaultMinEntries)
@@ -142,10 +144,15 @@ func (c Config) withDefaults() (Config, *url.URL, error) {
 	if c.BlockedHTTPHeaders == nil {
 		c.BlockedHTTPHeaders = []string{"cookie"}
 	}
+	for i, name := range c.BlockedHTTPHeaders {
+		if element, _ := elementOf(name); element != "evidence" || !headerName.MatchString(name) {
+			refuse(fmt.Sprintf("BlockedHTTPHeaders[%d]", i), fmt.Sprintf("%q", name), "the name of a header, such as cookie")
+		}
+	}
 	positive("ShutdownTimeout", &c.ShutdownTimeout, defaultShutdownTimeout)
 
 	c.BlockedHTTPHeaders = slices.Clone(c.BlockedHTTPHeaders)
 	c.IncludedQueryStringParameters = slices.Clone(c.IncludedQueryStringParameters)
 	c.FlowElements = slices.Clone(c.FlowElements)
-	return c, endpoint, errors.Join(faults...)
+	return c, errors.Join(faults...)
 }

@@ -30,7 +30,7 @@ func TestNewReportsEveryFaultAtOnce(t *testing.T) {
 	require.Error(t, err)
 	lines := strings.Split(err.Error(), "\n")
 	assert.Equal(t, []string{
-		`usagesharing: URL is "ftp://files.example.com"; accepted: an http or https URL with a host`,
+		`usagesharing: URL has the scheme "ftp"; accepted: an http or https URL with a host, or empty for https://devices-v4.51degrees.com/new.ashx`,
 		`usagesharing: RequestTimeout is -1ns; accepted: > 0, or 0 for 1m0s`,
 		`usagesharing: MinEntriesPerMessage is -2; accepted: 1 to 100000, or 0 for 50`,
 		`usagesharing: MaxQueueSize is -3; accepted: >= MinEntriesPerMessage (1), or 0 for the larger of 1000 and 10 times that`,
@@ -53,9 +53,12 @@ func TestNewRefuses(t *testing.T) {
 		"a minimum whose double overflows":         {usagesharing.Config{MinEntriesPerMessage: math.MaxInt}, "MinEntriesPerMessage is"},
 		"no number":                                {usagesharing.Config{SharePercentage: math.NaN()}, "SharePercentage is NaN"},
 		"a negative part":                          {usagesharing.Config{SharePercentage: -0.1}, "SharePercentage is -0.1"},
-		"a URL without a host":                     {usagesharing.Config{URL: "https:///new.ashx"}, "URL is"},
-		"a URL that is a port":                     {usagesharing.Config{URL: "http://:80/"}, "URL is"},
-		"a path":                                   {usagesharing.Config{URL: "new.ashx"}, "URL is"},
+		"a URL without a host":                     {usagesharing.Config{URL: "https:///new.ashx"}, "URL has no host"},
+		"a URL that is a port":                     {usagesharing.Config{URL: "http://:80/"}, "URL has no host"},
+		"a key in place of a header":               {usagesharing.Config{BlockedHTTPHeaders: []string{"cookie", "Header.Cookie"}}, `BlockedHTTPHeaders[1] is "Header.Cookie"; accepted: the name of a header, such as cookie`},
+		"no header":                                {usagesharing.Config{BlockedHTTPHeaders: []string{" cookie "}}, `BlockedHTTPHeaders[0] is " cookie "`},
+		"an empty header":                          {usagesharing.Config{BlockedHTTPHeaders: []string{""}}, `BlockedHTTPHeaders[0] is ""`},
+		"a path":                                   {usagesharing.Config{URL: "new.ashx"}, `URL has the scheme ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := usagesharing.New(c.cfg)

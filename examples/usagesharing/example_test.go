@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 
 	"github.com/respitehttp/respite/examples/usagesharing"
 )
@@ -56,4 +58,29 @@ func Example() {
 	// <header Name="user-agent">Chrome</header>
 	// shutting down
 	// delivered: 2 not shared: 1
+}
+
+// The evidence of a request that a program serves.
+func ExampleSender_Add() {
+	sender, err := usagesharing.New(usagesharing.Config{BlockedHTTPHeaders: []string{"cookie", "authorization"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		client, _, _ := net.SplitHostPort(r.RemoteAddr)
+		evidence := usagesharing.Evidence{"server.client-ip": client}
+		for name, values := range r.Header {
+			evidence["header."+name] = strings.Join(values, ", ")
+		}
+		for name, values := range r.URL.Query() {
+			evidence["query."+name] = values[0]
+		}
+		for _, cookie := range r.Cookies() {
+			evidence["cookie."+cookie.Name] = cookie.Value
+		}
+		fmt.Println("queued:", sender.Add(evidence))
+	}
+	handler(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/shoes?51D_screen=800&page=2", nil))
+	// Output: queued: true
 }

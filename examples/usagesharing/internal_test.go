@@ -3,8 +3,14 @@ package usagesharing
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +72,10 @@ func TestTrackerModel(t *testing.T) {
 // U9: the date is UTC, wherever the program runs.
 func TestDateSentIsUTC(t *testing.T) {
 	sent := time.Date(2026, 1, 1, 0, 30, 0, 999, time.FixedZone("", 3600))
-	message := newEncoder(Config{}, slog.Default).message([]entry{{{"header", "a", "1"}}}, sent)
+	message, err := newEncoder(Config{}, slog.Default).message(t.Context(), []entry{{{"header", "a", "1"}}}, sent)
+	if err != nil {
+		t.Fatal(err)
+	}
 	zip, err := gzip.NewReader(bytes.NewReader(message))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +83,54 @@ func TestDateSentIsUTC(t *testing.T) {
 	document, err := io.ReadAll(zip)
 	if err != nil || !bytes.Contains(document, []byte("<DateSent>2025-12-31T23:30:00</DateSent>")) {
 		t.Errorf("%v in %s", err, document)
+	}
+}
+
+// The Sender's own transport speaks HTTP/1.1 to a server that could do more.
+func TestOwnTransport(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	own := ownTransport()
+	defer own.CloseIdleConnections()
+	own.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	own.TLSClientConfig.RootCAs.AddCert(server.Certificate())
+	resp, err := (&http.Client{Transport: own}).Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if proto, err := io.ReadAll(resp.Body); err != nil || string(proto) != "HTTP/1.1" {
+		t.Errorf("%s, %v", proto, err)
+	}
+}
+
+// U12: the end of the context is seen while a message is made.
+func TestMessageGivesUp(t *testing.T) {
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gaveUp)
+	message, err := newEncoder(Config{}, slog.Default).message(ctx, []entry{{{"header", "a", "1"}}}, time.Now())
+	if message != nil || err != gaveUp {
+		t.Errorf("%q, %v", message, err)
+	}
+}
+
+// Add holds the lock that taking needs: so that does not move the entries that stay,
+// however many they are; and it keeps none of those that it took from being freed.
+func TestTakeLeavesTheRestInPlace(t *testing.T) {
+	q := queue{limit: 100}
+	for range q.limit {
+		q.offer([]field{{"header", "a", "1"}})
+	}
+	whole, third := q.entries, &q.entries[2]
+	batch := q.take(2)
+	if &q.entries[0] != third || len(q.entries) != 98 || len(batch) != 2 {
+		t.Error("the queue has moved")
+	}
+	if whole[0] != nil || whole[1] != nil || batch[0] == nil || batch[1] == nil {
+		t.Error("what was taken is still in the queue")
 	}
 }
 

@@ -75,8 +75,9 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-// D61: an endless answer and a dripping one are over within 2 s, and little of the
-// first was written; the next message is sent normally.
+// D61: an endless answer and a dripping one are cut off, and little of the first was
+// written; the next message is sent normally. (When they are, TestEndlessAnswers tells
+// to the nanosecond.)
 func TestEndlessAnswersOnRealConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		piece string
@@ -105,15 +106,16 @@ func TestEndlessAnswersOnRealConnections(t *testing.T) {
 						return
 					}
 					total += n
-					time.Sleep(c.every)
+					select {
+					case <-time.After(c.every):
+					case <-r.Context().Done():
+					}
 				}
 			})
 			s := newSender(t, usagesharing.Config{URL: url, MinEntriesPerMessage: 1})
 			stop := start(t, s)
-			began := time.Now()
 			add(s, 0, 1)
 			eventually(t, s, 1)
-			assert.Less(t, time.Since(began), 2*time.Second)
 			assert.LessOrEqual(t, <-written, 1<<20)
 			add(s, 1, 1)
 			eventually(t, s, 2)
@@ -148,10 +150,10 @@ func TestLogHoldsNoSecret(t *testing.T) {
 		fail func(*url.URL) error
 		want string
 	}{
-		"answers":      {echoing, nil, "answer=Cannot POST /p?[redacted] for user ([redacted]); token \"[redacted]\""},
+		"answers":      {echoing, nil, "answer=Cannot POST /p?token=[redacted] for [redacted] ([redacted]); token \"[redacted]\""},
 		"refuses":      {refusing, nil, "refused"},
 		"is silent":    {silent, nil, "within 50ms"},
-		"names itself": {echoing, func(u *url.URL) error { return fmt.Errorf("no way to %v", u) }, "no way to http://[redacted]@127.0.0.1"},
+		"names itself": {echoing, func(u *url.URL) error { return fmt.Errorf("no way to %v", u) }, "no way to [redacted]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var healthy atomic.Bool

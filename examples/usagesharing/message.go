@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -20,11 +21,11 @@ const maxValue = 512
 // except the finished one: net/http may go on reading that when the request is over.
 // It is not safe for concurrent use.
 type encoder struct {
-	logger     func() *slog.Logger
-	zip        *gzip.Writer
-	device     []byte
-	program    []byte // the elements that describe the program
-	serverSide []byte // and its machine
+	logger  func() *slog.Logger
+	zip     *gzip.Writer
+	device  []byte
+	program []byte // the elements that describe the program
+	machine []byte // and those of its machine
 }
 
 func newEncoder(cfg Config, logger func() *slog.Logger) *encoder {
@@ -36,28 +37,33 @@ func newEncoder(cfg Config, logger func() *slog.Logger) *encoder {
 	}
 	m.program = appendElement(m.program, "Language", "Go")
 	m.program = appendElement(m.program, "LanguageVersion", runtime.Version())
-	m.serverSide = appendElement(m.serverSide, "ServerIP", cfg.ServerIP)
-	m.serverSide = appendElement(m.serverSide, "Platform", runtime.GOOS+"/"+runtime.GOARCH)
+	m.machine = appendElement(m.machine, "ServerIP", cfg.ServerIP)
+	m.machine = appendElement(m.machine, "Platform", runtime.GOOS+"/"+runtime.GOARCH)
 	return m
 }
 
-// message returns the compressed document that holds the batch.
-func (m *encoder) message(batch []entry, sent time.Time) []byte {
+// message returns the compressed document that holds the batch. That may be large, so
+// it gives up when ctx ends.
+func (m *encoder) message(ctx context.Context, batch []entry, sent time.Time) ([]byte, error) {
 	dateSent := sent.UTC().Format("2006-01-02T15:04:05")
 	var message bytes.Buffer
 	m.zip.Reset(&message)
 	// The errors of the writer are those of the buffer, which has none.
 	m.zip.Write([]byte(`<Devices version="1.1">`))
 	for _, e := range batch {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		m.device = m.appendDevice(m.device[:0], e, dateSent)
 		m.zip.Write(m.device)
 	}
 	m.zip.Write([]byte(`</Devices>`))
 	m.zip.Close()
-	return message.Bytes()
+	return message.Bytes(), nil
 }
 
-// appendDevice also sorts e: a fixed order compresses better.
+// appendDevice also sorts e: a fixed order compresses better, and of two session ids,
+// sequences or client addresses, the same one is always taken.
 func (m *encoder) appendDevice(b []byte, e entry, dateSent string) []byte {
 	slices.SortFunc(e, func(f, g field) int {
 		return cmp.Or(strings.Compare(f.element, g.element), strings.Compare(f.name, g.name))
@@ -66,8 +72,8 @@ func (m *encoder) appendDevice(b []byte, e entry, dateSent string) []byte {
 	session, _ := e.value(sessionID)
 	b = appendElement(b, sessionID, session)
 	if text, ok := e.value(sequence); ok {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			b = appendElement(b, sequence, strconv.FormatInt(n, 10))
+		if _, err := strconv.ParseInt(text, 10, 64); err == nil && len(text) <= maxValue {
+			b = appendElement(b, sequence, text)
 		} else {
 			m.logger().Debug("usage sharing: sequence left out: it is no integer")
 		}
@@ -76,7 +82,7 @@ func (m *encoder) appendDevice(b []byte, e entry, dateSent string) []byte {
 	b = append(b, m.program...)
 	client, _ := e.value(clientIP)
 	b = appendElement(b, clientIP, client)
-	b = append(b, m.serverSide...)
+	b = append(b, m.machine...)
 	for _, f := range e {
 		if f.isEvidence() {
 			b = appendEvidence(b, f)

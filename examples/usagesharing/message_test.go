@@ -48,7 +48,7 @@ func TestMessage(t *testing.T) {
 			`<Language>Go</Language><LanguageVersion>` + runtime.Version() + `</LanguageVersion>`
 		server := `<ServerIP>198.51.100.7</ServerIP><Platform>` + runtime.GOOS + "/" + runtime.GOARCH + `</Platform>`
 		assert.Equal(t, `<Devices version="1.1">`+
-			`<Device><SessionId>5f9c</SessionId><Sequence>7</Sequence>`+program+`<ClientIP>192.0.2.1</ClientIP>`+server+
+			`<Device><SessionId>5f9c</SessionId><Sequence>+07</Sequence>`+program+`<ClientIP>192.0.2.1</ClientIP>`+server+
 			`<cookie Name="51D_x">c</cookie>`+
 			`<evidence Name="a.b"></evidence><evidence Name="screen">s</evidence>`+
 			`<header Name="User-Agent">Mozilla/5.0 &lt;&#34;&amp;'&gt;</header><header Name="accept">*/*</header>`+
@@ -66,11 +66,29 @@ func TestMessage(t *testing.T) {
 	})
 }
 
+// U9: of a session id, a sequence or a client address that is there in several cases of
+// letters, the one whose key is the first is sent, and no other.
+func TestKeysInSeveralCases(t *testing.T) {
+	e := usagesharing.Evidence{
+		"query.session-id": "1", "Query.Session-ID": "2", "query.Session-id": "3",
+		"server.client-ip": "192.0.2.1", "SERVER.client-ip": "192.0.2.2",
+		"query.sequence": "1", "query.SEQUENCE": "2", "header.A": "x", "header.a": "x",
+	}
+	for range 20 { // a map has no order
+		d := sent(t, usagesharing.Config{}, e)
+		assert.Equal(t, "2", d.find("SessionId", "").text)
+		assert.Equal(t, "192.0.2.2", d.find("ClientIP", "").text)
+		assert.Equal(t, "2", d.find("Sequence", "").text)
+		assert.Equal(t, []string{"header.A", "header.a"}, d.evidence())
+	}
+}
+
 // U9: Sequence is left out, and that logged at Debug, if it is no integer.
 func TestSequence(t *testing.T) {
 	for value, want := range map[string]string{
-		"0": "0", "12": "12", "-3": "-3", "+4": "4", "007": "7", "9223372036854775807": "9223372036854775807",
+		"0": "0", "12": "12", "-3": "-3", "+4": "+4", "007": "007", "9223372036854775807": "9223372036854775807",
 		"": "", " 1": "", "1.5": "", "1e3": "", "0x10": "", "1_000": "", "9223372036854775808": "", "<": "", "no number": "",
+		strings.Repeat("0", 510) + "17": strings.Repeat("0", 510) + "17", strings.Repeat("0", 511) + "17": "", strings.Repeat("0", 600) + "x": "",
 	} {
 		logged := new(records)
 		e := visitor(1)

@@ -8,23 +8,23 @@ import (
 // queue holds the entries that wait to be sent, the oldest first, and keeps account
 // of all entries. Sender.mu guards it.
 type queue struct {
-	size     int // MaxQueueSize
-	entries  []entry
-	inFlight int
-	full     int // entries dropped since there was room
-	closed   bool
-	account  Stats // but for what the fields above say
+	limit            int // MaxQueueSize
+	entries          []entry
+	inFlight         int
+	droppedSinceRoom int
+	closed           bool  // entries are offered no more
+	account          Stats // but for what the fields above say
 }
 
 // offer adds a copy of the fields as an entry, if there is room. If not, it returns
 // how many found none since there was room.
 func (q *queue) offer(fields []field) (dropped int) {
-	if len(q.entries) >= q.size {
+	if len(q.entries) >= q.limit {
 		q.account.DroppedFull++
-		q.full++
-		return q.full
+		q.droppedSinceRoom++
+		return q.droppedSinceRoom
 	}
-	q.full = 0
+	q.droppedSinceRoom = 0
 	q.account.Accepted++
 	q.entries = append(q.entries, keep(fields))
 	return 0
@@ -46,7 +46,7 @@ type result int
 const (
 	failed result = iota
 	delivered
-	unsent // it becomes the front of the queue again, though there may be no room
+	unsettled // not sent, or not answered yet: it becomes the front of the queue again, room or not
 )
 
 // settle accounts for the batch that is in flight.
@@ -54,7 +54,7 @@ func (q *queue) settle(batch []entry, r result) {
 	n := uint64(len(batch))
 	q.inFlight = 0
 	switch r {
-	case unsent:
+	case unsettled:
 		q.entries = slices.Insert(q.entries, 0, batch...)
 		return
 	case delivered:
@@ -66,11 +66,11 @@ func (q *queue) settle(batch []entry, r result) {
 	q.account.Messages++
 }
 
-// dropAll drops what was not sent, and returns how much that is. Nothing is in
-// flight then, unless the transport panicked.
-func (q *queue) dropAll() int {
+// end closes the queue, drops what was not sent, and returns how much that is. Nothing
+// is in flight then, unless the transport panicked.
+func (q *queue) end() int {
 	n := len(q.entries) + q.inFlight
-	q.entries, q.inFlight = nil, 0
+	q.closed, q.entries, q.inFlight = true, nil, 0
 	q.account.DroppedShutdown += uint64(n)
 	return n
 }

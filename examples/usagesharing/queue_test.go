@@ -1,6 +1,7 @@
 package usagesharing_test
 
 import (
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -97,9 +98,9 @@ func TestFullQueueWarnings(t *testing.T) {
 		assert.Equal(t, 2, warnings(), "after 2000")
 		drop(1)
 		assert.Equal(t, []string{
-			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=1",
-			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=1001",
-			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=2001",
+			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=1 total=1",
+			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=1001 total=1001",
+			"WARN usage sharing: queue is full, new entries are dropped size=10 dropped=2001 total=2001",
 		}, logged.with("WARN"))
 
 		stop := start(t, s)
@@ -127,7 +128,8 @@ func TestFullQueueWarningsStartAgain(t *testing.T) {
 			assert.Equal(t, 10, add(s, next, 10))
 			synctest.Wait() // they are in flight
 			assert.Equal(t, 10, add(s, next+10, 1000))
-			assert.Len(t, logged.with("dropped=1"), round+1)
+			assert.Len(t, logged.with("dropped=1 "), round+1)
+			assert.Len(t, logged.with(fmt.Sprintf("total=%d", 990*round+1)), 1, "but not that in all")
 			next += 2000
 			release <- struct{}{}
 			release <- struct{}{}

@@ -22,11 +22,12 @@ import (
 	"github.com/respitehttp/respite/breaker"
 	"github.com/respitehttp/respite/examples/usagesharing"
 	"github.com/respitehttp/respite/httptestutil"
+	"github.com/respitehttp/respite/timeouts"
 )
 
 // The story of the specification, at the default settings (U1, U4, U5, U6): ten
 // failed sends, a pause of 2 s in which entries go on being queued, one trial, and
-// then all that was queued is sent with no further Add.
+// then message follows message, with no further Add, until too few for one are left.
 func TestStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var healthy atomic.Bool
@@ -210,7 +211,7 @@ func TestWhatFails(t *testing.T) {
 		"500, broken content": {step: httptestutil.Truncate(500, "tru"), want: " status=500 answer=tru"},
 		"500, stalled":        {step: httptestutil.Stall(500, "sta"), took: time.Second, want: " status=500 answer=sta"},
 		"refused":             {step: httptestutil.Fail(errors.New("connection refused")), want: " error=connection refused"},
-		"a long error":        {step: httptestutil.Fail(errors.New(many)), want: " error=" + many[:2*500]},
+		"a long error":        {step: httptestutil.Fail(errors.New(many)), want: " error=" + many[:2*489] + " [redacted]"},
 		"no answer":           {step: httptestutil.Hang(), took: time.Minute, want: " error=timeouts: request not done within 1m0s"},
 		"neither":             {step: func(*http.Request) (*http.Response, error) { return nil, nil }, want: " error=transport: base returned neither a response nor an error"},
 	} {
@@ -340,6 +341,75 @@ func TestServiceThatNeverAnswers(t *testing.T) {
 	})
 }
 
+// U7: RequestTimeout holds, whatever limits the context of Run has.
+func TestLimitsOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, usagesharing.Config{Transport: newService(t, httptestutil.Hang()), RequestTimeout: time.Second})
+		add(s, 0, 50)
+		ctx, cancel := context.WithTimeout(timeouts.WithLimits(t.Context(), timeouts.Limits{}), 1001*time.Millisecond)
+		defer cancel()
+		require.Equal(t, context.DeadlineExceeded, s.Run(ctx))
+		assert.EqualValues(t, 50, s.Stats().DroppedFailed)
+	})
+}
+
+// U7: an answer other than 200 is a failure for the pause, too, and one of 200 that
+// breaks off is one for the pause alone.
+func TestWhatPauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		step      httptestutil.Step
+		delivered uint64
+	}{
+		"no content":  {httptestutil.Status(204, ""), 0},
+		"not found":   {httptestutil.Status(404, ""), 0},
+		"a broken OK": {httptestutil.Truncate(200, "tha"), 10},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSender(t, usagesharing.Config{Transport: newService(t, c.step), MinEntriesPerMessage: 1})
+			stop := start(t, s)
+			for i := range 10 {
+				assert.Equal(t, breaker.Closed, s.Stats().State, name)
+				add(s, i, 1)
+				synctest.Wait()
+			}
+			assert.Equal(t, breaker.Open, s.Stats().State, name)
+			stop()
+			assert.Equal(t, c.delivered, s.Stats().Delivered, name)
+			assert.Equal(t, 10-c.delivered, s.Stats().DroppedFailed, name)
+		})
+	}
+}
+
+// U12: a message whose status has arrived is delivered, though Run's end cuts the rest
+// of the answer.
+func TestEndCutsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, usagesharing.Config{Transport: newService(t, httptestutil.Stall(200, "tha")), ShutdownTimeout: time.Millisecond})
+		add(s, 0, 50)
+		stop := start(t, s)
+		synctest.Wait()
+		stop()
+		assert.Equal(t, usagesharing.Stats{Accepted: 50, Delivered: 50, Messages: 1}, s.Stats())
+	})
+}
+
+// U12: requests carry the values of Run's context.
+func TestValuesOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		svc := newService(t, func(r *http.Request) (*http.Response, error) {
+			assert.Equal(t, "value", r.Context().Value(key{}))
+			return httptestutil.Status(200, "")(r)
+		})
+		s := newSender(t, usagesharing.Config{Transport: svc})
+		add(s, 0, 1)
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		cancel()
+		require.Equal(t, context.Canceled, s.Run(ctx))
+		assert.EqualValues(t, 1, s.Stats().Delivered)
+	})
+}
+
 // D39, U12: the end of Run sends what is left, less than a message too.
 func TestEndSendsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -406,10 +476,12 @@ func TestEndWithAMessageInFlight(t *testing.T) {
 		synctest.Wait()
 		add(s, 50, 130)
 		began := time.Now()
+		time.AfterFunc(time.Millisecond, func() { assert.False(t, s.Add(visitor(-1)), "while the message is in flight") })
 		stop()
 		assert.Equal(t, 4500*time.Millisecond, time.Since(began))
 		assert.Equal(t, []int{50, 100, 30}, sizes(svc.received()))
 		assert.EqualValues(t, 180, s.Stats().Delivered)
+		assert.EqualValues(t, 1, s.Stats().AfterEnd)
 	})
 }
 
@@ -452,6 +524,8 @@ func TestRunWithAContextThatIsOver(t *testing.T) {
 		drain(t, s)
 		assert.Equal(t, usagesharing.Stats{}, s.Stats())
 		assert.False(t, s.Add(visitor(1)))
+		assert.False(t, s.Add(nil))
+		assert.EqualValues(t, 2, s.Stats().AfterEnd)
 
 		svc := newService(t, httptestutil.Status(200, ""))
 		s = newSender(t, usagesharing.Config{Transport: svc})
@@ -547,7 +621,8 @@ func TestAccountAlwaysAddsUp(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for !over.Load() {
-				checkAccount(t, s.Stats())
+				s := s.Stats()
+				assert.Equal(t, s.Accepted, s.Delivered+s.DroppedFailed+s.DroppedShutdown+s.Queued+s.InFlight, "%+v", s)
 				runtime.Gosched()
 			}
 		})

@@ -1,14 +1,17 @@
 package usagesharing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
 	"log/slog"
-	"strings"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/go-cleanhttp"
 
 	"github.com/respitehttp/respite/breaker"
 	"github.com/respitehttp/respite/policy"
@@ -23,9 +26,8 @@ type Sender struct {
 	cfg    Config // with its defaults
 	gate   *transport.Gate
 	filter filter
-	redact *strings.Replacer // hides what URL holds from the log
-	enough chan struct{}     // has a value when enough entries for a message may be queued
-	ran    atomic.Bool       // Run was called
+	enough chan struct{} // has a value when enough entries for a message may be queued
+	ran    atomic.Bool   // Run was called
 
 	// mu guards the following. It is not held while anything waits, nor while a
 	// Transport, a Logger or an OnChange is called.
@@ -45,7 +47,7 @@ type Stats struct {
 
 	NotShared   uint64 // the filter, session tracking or SharePercentage left it out
 	DroppedFull uint64 // the queue was full
-	AfterEnd    uint64 // Add was called when Run was ending, or had ended
+	AfterEnd    uint64 // the context of Run had ended
 
 	Delivered       uint64 // answered with 200
 	DroppedFailed   uint64 // in a message that failed
@@ -62,11 +64,14 @@ type Stats struct {
 // New returns a Sender, or one error that lists every field of cfg that is outside
 // its range, with its value and what is accepted. It starts nothing.
 func New(cfg Config) (*Sender, error) {
-	cfg, endpoint, err := cfg.withDefaults()
-	// In spite of an error, for those of the breaker's settings.
+	cfg, err := cfg.withDefaults()
+	base := cfg.Transport
+	if base == nil {
+		base = ownTransport()
+	}
+	// Also after an error, so that faults of the breaker's settings are told with it.
 	gate, gateErr := transport.New(transport.Config{
-		Base:     cfg.Transport,
-		Limits:   timeouts.Limits{Total: cfg.RequestTimeout},
+		Base:     base,
 		Classify: policy.Only200,
 		Breaker:  cfg.Breaker,
 		Logger:   cfg.Logger,
@@ -85,33 +90,43 @@ func New(cfg Config) (*Sender, error) {
 			percentage:      cfg.SharePercentage,
 			seed:            maphash.MakeSeed(),
 		},
-		redact:  redactor(endpoint),
 		enough:  make(chan struct{}, 1),
 		tracker: newTracker(cfg.RepeatEvidenceInterval),
-		queue:   queue{size: cfg.MaxQueueSize},
+		queue:   queue{limit: cfg.MaxQueueSize},
 	}, nil
+}
+
+// ownTransport returns a transport that speaks HTTP/1.1: to send a message at a time,
+// HTTP/2 is no better, and its connections outlive CloseIdleConnections when the answer
+// to a message was given up just before.
+func ownTransport() *http.Transport {
+	own := cleanhttp.DefaultPooledTransport()
+	own.Protocols = new(http.Protocols)
+	own.Protocols.SetHTTP1(true)
+	return own
 }
 
 // Add offers the evidence of one request, and reports whether it was queued. It was
 // not if nothing of it is to be shared, if the same was shared a short while ago, if
-// the queue is full, or if Run is ending or has ended. Add keeps nothing of e, and does not wait
-// for anything.
+// the queue is full, or if the context of Run has ended. Add keeps nothing of e. It
+// waits for nothing, but calls the Logger for every 1000th that a full queue drops.
 //
-// Evidence is the same if what is shared of it is, whatever its session id and
-// sequence. Of what was shared, the last 1000 are remembered.
+// Evidence is the same if what is shared of it is, names and values to the letter,
+// whatever its session id and sequence. Of what was shared, the last 1000 are
+// remembered.
 func (s *Sender) Add(e Evidence) bool {
 	var some [32]field // more than most requests have, to spare an allocation
 	fields, fingerprint := s.filter.apply(some[:0], e)
-	queued, dropped := s.offer(fields, fingerprint, time.Now())
+	queued, dropped := s.enqueue(fields, fingerprint, time.Now())
 	if dropped%1000 == 1 {
-		s.logger().Warn("usage sharing: queue is full, new entries are dropped", "size", s.cfg.MaxQueueSize, "dropped", dropped)
+		s.logger().Warn("usage sharing: queue is full, new entries are dropped", "size", s.cfg.MaxQueueSize, "dropped", dropped, "total", s.Stats().DroppedFull)
 	}
 	return queued
 }
 
-// offer reports whether the fields were queued, and if they found no room, how many
+// enqueue reports whether the fields were queued, and if they found no room, how many
 // have not since there was some.
-func (s *Sender) offer(fields []field, fingerprint uint64, now time.Time) (queued bool, dropped int) {
+func (s *Sender) enqueue(fields []field, fingerprint uint64, now time.Time) (queued bool, dropped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -153,9 +168,9 @@ func (s *Sender) Stats() Stats {
 // for all that there is ShutdownTimeout. What could not be sent by then is counted
 // and logged as dropped, also a message that was sent but not answered.
 //
-// Once ctx has ended, Add soon queues no more; so end it when the program has served
-// its last request, and exit when Run has returned. A second call of Run, while the
-// first runs or after it, returns an error.
+// Once ctx has ended, Add queues no more; so end it when the program has served its
+// last request, and exit when Run has returned. A second call of Run, while the first
+// runs or after it, returns an error.
 func (s *Sender) Run(ctx context.Context) error {
 	if s.ran.Swap(true) {
 		return errors.New("usagesharing: Run is running, or has ended: a Sender runs once")
@@ -168,7 +183,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	for s.ready(ctx) {
 		s.sendNext(sending, m)
 	}
-	s.close()
+	s.close() // as outlast does, which may come later
 	for s.sendNext(sending, m) {
 	}
 	return context.Cause(ctx)
@@ -195,7 +210,7 @@ func (s *Sender) queued() int {
 	return len(s.queue.entries)
 }
 
-// close ends the queueing, so that what is left gets less.
+// close ends the queueing.
 func (s *Sender) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,9 +219,8 @@ func (s *Sender) close() {
 
 // end drops what is left, also when Run panics.
 func (s *Sender) end() {
-	s.close()
 	s.mu.Lock()
-	dropped := s.queue.dropAll()
+	dropped := s.queue.end()
 	s.mu.Unlock()
 	if dropped > 0 {
 		s.logger().Warn("usage sharing: entries dropped at shutdown", "dropped", dropped)
@@ -216,10 +230,14 @@ func (s *Sender) end() {
 	}
 }
 
-// outlast returns a context that ends ShutdownTimeout after ctx does.
+// outlast closes the queue when ctx ends, also while a message is in flight, and
+// returns a context that ends ShutdownTimeout after that. RequestTimeout holds in it,
+// whatever limits ctx has.
 func (s *Sender) outlast(ctx context.Context) (context.Context, context.CancelFunc) {
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	limits := timeouts.Limits{Total: s.cfg.RequestTimeout}
+	sending, cancel := context.WithCancel(timeouts.WithLimits(context.WithoutCancel(ctx), limits))
 	stop := context.AfterFunc(ctx, func() {
+		s.close()
 		select {
 		case <-time.After(s.cfg.ShutdownTimeout):
 			cancel()
@@ -232,9 +250,4 @@ func (s *Sender) outlast(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-func (s *Sender) logger() *slog.Logger {
-	if s.cfg.Logger == nil {
-		return slog.Default()
-	}
-	return s.cfg.Logger
-}
+func (s *Sender) logger() *slog.Logger { return cmp.Or(s.cfg.Logger, slog.Default()) }

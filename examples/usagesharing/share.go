@@ -16,7 +16,9 @@ import (
 //
 // Three keys have a meaning of their own: "server.client-ip" is the address of the
 // client, "query.session-id" and "query.sequence" tell which request of which
-// session it was.
+// session it was. A sequence that is no integer of 64 bits is left out. If one of the
+// three is there in several cases of letters, that which is first in the order of
+// bytes is sent.
 type Evidence map[string]string
 
 // entry is the evidence of one request that is to be sent, without order.
@@ -25,7 +27,7 @@ type entry []field
 // field is one value, and the element of the message that it goes to.
 type field struct {
 	element string
-	name    string // of evidence; the fields below have none
+	name    string // the one that evidence has in the message; of other fields, the key
 	value   string
 }
 
@@ -43,23 +45,19 @@ func (f field) isEvidence() bool {
 // elementOf returns the element that a key of Evidence goes to, and the name that it
 // has there.
 func elementOf(key string) (element, name string) {
-	origin, name, found := strings.Cut(key, ".")
-	is := func(wantOrigin, wantName string) bool {
-		return strings.EqualFold(origin, wantOrigin) && strings.EqualFold(name, wantName)
-	}
 	switch {
-	case !found:
-		return "evidence", key
-	case is("query", "session-id"):
-		return sessionID, ""
-	case is("query", "sequence"):
-		return sequence, ""
-	case is("server", "client-ip"):
-		return clientIP, ""
+	case strings.EqualFold(key, "query.session-id"):
+		return sessionID, key
+	case strings.EqualFold(key, "query.sequence"):
+		return sequence, key
+	case strings.EqualFold(key, "server.client-ip"):
+		return clientIP, key
 	}
-	for _, element := range []string{"header", "cookie", "query", "server"} {
-		if strings.EqualFold(origin, element) {
-			return element, name
+	if origin, rest, found := strings.Cut(key, "."); found {
+		for _, element := range []string{"header", "cookie", "query", "server"} {
+			if strings.EqualFold(origin, element) {
+				return element, rest
+			}
 		}
 	}
 	return "evidence", key
@@ -79,7 +77,7 @@ type filter struct {
 // sequence. It returns nothing if nothing else is shared.
 //
 // The chance that different evidence has the fingerprint of one of 1000 others is
-// 1 in 2^54, and the seed is random, so nobody can make such evidence.
+// 1 in 2^54. The seed is random, so that none can be prepared.
 func (f *filter) apply(fields []field, e Evidence) ([]field, uint64) {
 	if f.percentage < 1 && rand.Float64() >= f.percentage {
 		return nil, 0
@@ -93,7 +91,7 @@ func (f *filter) apply(fields []field, e Evidence) ([]field, uint64) {
 		}
 		if element != sessionID && element != sequence {
 			worthIt = true
-			fingerprint += maphash.Comparable(f.seed, [2]string{key, value}) // a sum: a map has no order
+			fingerprint += maphash.Comparable(f.seed, field{element, name, value}) // a sum: a map has no order
 		}
 		fields = append(fields, field{element, name, value})
 	}

@@ -20,7 +20,7 @@ import (
 func TestWhatIsShared(t *testing.T) {
 	all := usagesharing.Evidence{
 		"header.user-agent": "1", "Header.Accept": "1", "header.Cookie": "1", "header.x-internal": "1", "header.": "1",
-		"cookie.51D_profile": "1", "cookie.51d_x": "1", "cookie.login": "1", "cookie.51D": "1", "COOKIE.login2": "1",
+		"cookie.51D_profile": "1", "cookie.51d_x": "1", "cookie.login": "1", "cookie.51D": "1", "COOKIE.login2": "1", "cookie.campaign": "1", "query.51Dx": "1",
 		"query.51D_a": "1", "query.51d_b": "1", "query.token": "1", "query.Campaign": "1", "query.x51D_": "1",
 		"server.host": "1", "location.latitude": "1", "unnamed": "1",
 	}
@@ -35,8 +35,8 @@ func TestWhatIsShared(t *testing.T) {
 		"another block list":       {usagesharing.Config{BlockedHTTPHeaders: []string{"X-Internal", "accept"}}, []string{"header.Cookie"}, "header.Accept"},
 		"an empty block list":      {usagesharing.Config{BlockedHTTPHeaders: []string{}}, []string{"header.Cookie", "header.x-internal"}, ""},
 		"an allow list":            {usagesharing.Config{IncludedQueryStringParameters: []string{"campaign"}}, []string{"header.x-internal", "query.Campaign"}, ""},
-		"all of the query":         {usagesharing.Config{ShareAllQueryStringParameters: true}, []string{"header.x-internal", "query.Campaign", "query.token", "query.x51D_"}, ""},
-		"everything, despite list": {usagesharing.Config{ShareAllEvidence: true, BlockedHTTPHeaders: []string{"accept"}}, []string{"header.Cookie", "header.x-internal", "cookie.login", "cookie.51D", "cookie.login2", "query.Campaign", "query.token", "query.x51D_"}, ""},
+		"all of the query":         {usagesharing.Config{ShareAllQueryStringParameters: true}, []string{"header.x-internal", "query.Campaign", "query.token", "query.x51D_", "query.51Dx"}, ""},
+		"everything, despite list": {usagesharing.Config{ShareAllEvidence: true, BlockedHTTPHeaders: []string{"accept"}}, []string{"header.Cookie", "header.x-internal", "cookie.login", "cookie.51D", "cookie.login2", "cookie.campaign", "query.Campaign", "query.token", "query.x51D_", "query.51Dx"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			svc := newService(t, httptestutil.Status(200, ""))
@@ -67,6 +67,7 @@ func TestEvidenceOfWhichNothingIsShared(t *testing.T) {
 	} {
 		assert.False(t, s.Add(e), "%v", e)
 	}
+	assert.False(t, newSender(t, usagesharing.Config{ShareAllEvidence: true}).Add(usagesharing.Evidence{"query.session-id": "1"}))
 	assert.True(t, s.Add(usagesharing.Evidence{"server.client-ip": "192.0.2.1"}))
 	assert.Equal(t, usagesharing.Stats{NotShared: 5, Accepted: 1, Queued: 1}, s.Stats())
 }
@@ -146,6 +147,9 @@ func TestWhatMakesEvidenceTheSame(t *testing.T) {
 		{"another value of what is not shared", base(), base("header.cookie", "d"), true},
 		{"another value", base(), base("header.b", "3"), false},
 		{"another client", base(), base("server.client-ip", "192.0.2.2"), false},
+		{"another case of an origin", base("header.x", "1"), base("Header.x", "1"), true},
+		{"another case of a name", base("header.x", "1"), base("header.X", "1"), false},
+		{"another origin", usagesharing.Evidence{"header.a": "1"}, usagesharing.Evidence{"server.a": "1"}, false},
 		{"one more", base(), base("header.c", ""), false},
 		{"values exchanged", base(), base("header.a", "2", "header.b", "1"), false},
 		{"name and value exchanged", usagesharing.Evidence{"a": "b"}, usagesharing.Evidence{"b": "a"}, false},
