@@ -11,12 +11,16 @@
 //		Breaker:  leaserenewal.BreakerConfig(ttl),
 //	})
 //	...
+//	object := leaserenewal.Object{
+//		URL:   "https://api.example.com/apis/example.com/v1/sandboxes/mine",
+//		Token: token,
+//	}
+//	if err := object.Validate(); err != nil {
+//		return err
+//	}
 //	renewal, err := leaserenewal.New(leaserenewal.Config{
-//		TTL: ttl,
-//		Renew: leaserenewal.Patch(&http.Client{Transport: gate}, leaserenewal.Object{
-//			URL:   "https://api.example.com/apis/example.com/v1/sandboxes/mine",
-//			Token: token,
-//		}),
+//		TTL:   ttl,
+//		Renew: leaserenewal.Patch(&http.Client{Transport: gate}, object),
 //	})
 //	...
 //	err = renewal.Run(ctx) // until ctx ends or the object is gone
@@ -31,13 +35,13 @@
 // One that fails is tried again after 1 s, and then after twice as long each time,
 // up to the smaller of 30 s and a twentieth of the TTL (which also takes the place
 // of the first second where it is less); chance takes up to 10 % off. So an outage
-// of 10 minutes, in the life of a lease of an hour, meets some twenty attempts and
-// not one. A renewal that has not returned after an eighth of the TTL, or 30 s if
-// that is less, has failed.
+// of 10 minutes that begins when a renewal of a lease of an hour is due meets some
+// twenty attempts (a dozen, if each hangs), and not one. A renewal that has not returned after an eighth of the
+// TTL, or 30 s if that is less, has failed.
 //
-// Neither a wait nor this deadline is ever shorter than 1 ms. This is no limit for a
-// lease that a network can keep: it only bounds what a TTL of a few nanoseconds
-// could do, to 1000 attempts a second.
+// Neither a wait nor this time is ever shorter than 1 ms (half of the TTL, if that is 1
+// or 2 ms). This is no limit for a lease that a network can keep: it only bounds what a
+// TTL of a few nanoseconds could do, to 1000 attempts a second.
 //
 // The figures are those of a renewal loop for leases in Kubernetes.
 //
@@ -56,10 +60,10 @@
 //
 // While a machine is suspended, its monotonic clock, and with it every timer of a
 // Go program, stands still on most systems; the server's clock does not. So the
-// loop never sleeps for longer than the longest delay between two attempts, and
-// looks at the wall clock after that. If by the wall clock a renewal is due, it is
-// made at once. If by the wall clock the lease has run out, that is reported as the
-// loss that it is, too. A wall clock that is set back delays nothing; one that is
-// set forward by mistake costs one early renewal, and if it goes beyond the
-// expiry, a loss that is reported and then mended.
+// loop never sleeps for longer than the longest delay until a retry, the smaller of
+// 30 s and a twentieth of the TTL, and looks at the wall clock after that. If by the
+// wall clock a renewal is due, it is made then. If by the wall clock the lease has run
+// out, that is reported as the loss that it is, too. A wall clock that is set back
+// delays nothing; one that is set forward by mistake costs one early renewal, and if it
+// goes beyond the expiry, a loss that is reported and then mended.
 package leaserenewal

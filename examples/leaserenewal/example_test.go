@@ -18,13 +18,13 @@ import (
 func Example() {
 	attempts := 0
 	renewal, err := leaserenewal.New(leaserenewal.Config{
-		TTL: 100 * time.Millisecond,
+		TTL: 2 * time.Second,
 		Renew: func(_ context.Context, expiry time.Time) error {
 			switch attempts++; attempts {
 			case 1:
 				return io.ErrUnexpectedEOF
 			case 2:
-				fmt.Println("renewed for another 100ms:", time.Until(expiry) > 50*time.Millisecond)
+				fmt.Println("renewed for another 2s:", time.Until(expiry) > time.Second)
 				return nil
 			}
 			return leaserenewal.ErrGone
@@ -38,7 +38,7 @@ func Example() {
 	fmt.Println(renewal.Run(context.Background()))
 	// Output:
 	// failed: unexpected EOF
-	// renewed for another 100ms: true
+	// renewed for another 2s: true
 	// gone
 	// leaserenewal: the leased object is gone
 }
@@ -60,11 +60,15 @@ func ExamplePatch() {
 	if err != nil {
 		panic(err)
 	}
-	renew := leaserenewal.Patch(&http.Client{Transport: gate}, leaserenewal.Object{
+	object := leaserenewal.Object{
 		URL:         api.URL + "/sandboxes/mine",
 		ExpiryField: "spec.lifecycle.shutdownTime",
 		Token:       func(context.Context) (string, error) { return "t0ken", nil },
-	})
+	}
+	if err := object.Validate(); err != nil {
+		panic(err)
+	}
+	renew := leaserenewal.Patch(&http.Client{Transport: gate}, object)
 	// In a program, leaserenewal.Config.Renew is what renew is for.
 	fmt.Println(renew(context.Background(), time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)))
 	// Output:

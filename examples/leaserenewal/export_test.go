@@ -8,3 +8,6 @@ func (r *Renewal) SetWall(wall func() time.Time) { r.wall = wall }
 
 // Next is the delay before the next attempt, as the schedule has it.
 func Next(ttl time.Duration, failures int) time.Duration { return newSchedule(ttl).next(failures) }
+
+// WallClock is the wall clock of each Renewal.
+var WallClock = wallClock

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/respitehttp/respite/examples/internal/apart"
 )
 
 // ErrGone says that the leased object does not exist any more. A Config.Renew that
 // returns an error that matches it ends the loop.
 var ErrGone = errors.New("leaserenewal: the leased object is gone")
 
-var (
-	errRanBefore = errors.New("leaserenewal: Run was called before; a Renewal runs once")
-	errGoexit    = errors.New("leaserenewal: Renew ended its goroutine (runtime.Goexit)")
-)
+var errRanBefore = errors.New("leaserenewal: Run was called before; a Renewal runs once")
 
 // Config says what is to be renewed, and who is to be told.
 //
@@ -26,7 +25,8 @@ type Config struct {
 	// TTL is how far ahead of each renewal the expiry is set. Above 0.
 	TTL time.Duration
 
-	// Renew sets the expiry of the lease; see [Patch]. It is required.
+	// Renew sets the expiry of the lease; see [Patch]. It is required. To be told of
+	// each success, wrap it.
 	//
 	// It runs in a goroutine of its own, and should return when its context ends,
 	// which is when Run's does, or when the time for this attempt is over. If it
@@ -92,7 +92,8 @@ func wallClock() time.Time { return time.Now().Round(0) }
 // renewal is due half a TTL later. It returns
 //
 //   - context.Cause(ctx), as soon as ctx ends, also in the middle of a wait or of
-//     a renewal; that is reported to nobody else.
+//     a renewal, but not of a call of OnError or OnLost; it is reported to nobody
+//     else.
 //   - [ErrGone], when the object is gone.
 //   - another error, at once, if it was called before: what it ended is final.
 func (r *Renewal) Run(ctx context.Context) error {
@@ -104,8 +105,8 @@ func (r *Renewal) Run(ctx context.Context) error {
 	r.hold(time.Now(), r.wall())
 
 	for failures := 0; ; {
-		if err := r.wait(ctx, r.schedule.next(failures)); err != nil {
-			return err
+		if r.wait(ctx, r.schedule.next(failures)); ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		switch err := r.renew(ctx); {
 		case ctx.Err() != nil:
@@ -126,21 +127,20 @@ func (r *Renewal) Run(ctx context.Context) error {
 
 // renew makes one attempt, and waits for it no longer than its deadline.
 func (r *Renewal) renew(run context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(run, r.schedule.deadline, tooLong(r.schedule.deadline))
+	ctx, cancel := context.WithTimeoutCause(run, r.schedule.attempt, tooLong(r.schedule.attempt))
 	defer cancel()
 	start, wallStart := time.Now(), r.wall()
-	out, settled := r.await(run, ctx, nil, attempt(func() error {
+	out, settled := r.await(run, ctx, apart.Go(func() error {
 		return r.cfg.Renew(ctx, start.Add(r.cfg.TTL))
 	}))
-	switch {
-	case !settled:
+	if !settled {
 		return context.Cause(ctx)
-	case out.panicked != nil:
-		panic(out.panicked)
-	case out.err == nil:
+	}
+	err := out.Result()
+	if err == nil {
 		r.hold(start, wallStart)
 	}
-	return out.err
+	return err
 }
 
 // hold notes that the lease was acquired or renewed, as of the given time on either
@@ -158,32 +158,25 @@ func (r *Renewal) lose() {
 	notify(r.cfg.OnLost)
 }
 
-// wait returns nil after d, or earlier if the wall clock says that d is over, or
-// that the lease has run out.
-func (r *Renewal) wait(ctx context.Context, d time.Duration) error {
-	d = max(d, shortest)
+// wait returns after d, or earlier if the wall clock says that d is over, or that the
+// lease has run out; or when ctx ends.
+func (r *Renewal) wait(ctx context.Context, d time.Duration) {
 	due, wallDue := time.Now().Add(d), r.wall().Add(d)
-	for {
-		step := time.NewTimer(min(time.Until(due), r.schedule.retry.Max))
-		r.await(ctx, ctx, step.C, nil)
-		step.Stop()
-		wall := r.wall()
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !r.lost && !wall.Before(r.expiry):
+	for ctx.Err() == nil && time.Until(due) > 0 && r.wall().Before(wallDue) {
+		step, cancel := context.WithTimeout(ctx, min(time.Until(due), r.schedule.retry.Max))
+		r.await(ctx, step, nil)
+		cancel()
+		if ctx.Err() == nil && !r.lost && !r.wall().Before(r.expiry) {
 			r.lose()
-			return nil
-		case time.Until(due) <= 0 || !wall.Before(wallDue):
-			return nil
+			return
 		}
 	}
 }
 
-// await returns the outcome of an attempt, or false if step fires or ctx ends before
-// it is there. A lease that runs out meanwhile is reported at that instant, unless run,
-// the context of Run, has ended.
-func (r *Renewal) await(run, ctx context.Context, step <-chan time.Time, settled <-chan outcome) (outcome, bool) {
+// await returns the outcome of an attempt, or false if ctx ends before it is there. A
+// lease that runs out meanwhile is reported at that instant, unless run, the context of
+// Run, has ended.
+func (r *Renewal) await(run, ctx context.Context, settled <-chan apart.Outcome) (apart.Outcome, bool) {
 	for {
 		select {
 		case out := <-settled:
@@ -192,38 +185,15 @@ func (r *Renewal) await(run, ctx context.Context, step <-chan time.Time, settled
 			if run.Err() == nil {
 				r.lose()
 			}
-		case <-step:
-			return outcome{}, false
 		case <-ctx.Done():
 			select {
 			case out := <-settled: // while OnLost was busy
 				return out, true
 			default:
-				return outcome{}, false
+				return apart.Outcome{}, false
 			}
 		}
 	}
-}
-
-// outcome is what became of an attempt.
-type outcome struct {
-	err      error
-	panicked any
-}
-
-// attempt calls renew in a goroutine, which ends with it, whether anybody waits for
-// the outcome or not.
-func attempt(renew func() error) <-chan outcome {
-	settled := make(chan outcome, 1)
-	go func() {
-		out := outcome{err: errGoexit} // unless renew returns
-		defer func() {
-			out.panicked = recover()
-			settled <- out
-		}()
-		out.err = renew()
-	}()
-	return settled
 }
 
 // tooLong is the error of an attempt that was cut off after the given time.

@@ -6,31 +6,25 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/respitehttp/respite/examples/internal/answer"
+	"github.com/respitehttp/respite/transport"
 )
 
-const (
-	defaultExpiryField = "spec.shutdownTime"
-
-	answerCharacters = 500
-
-	// What is read of an answer, so that its connection can be used again.
-	mostOfAnswer    = 16 << 10 // bytes
-	longestOfAnswer = time.Second
-)
+const defaultExpiryField = "spec.shutdownTime"
 
 // Object is what [Patch] renews: a resource of a REST API, such as that of
 // Kubernetes.
 type Object struct {
 	// URL is where the object is: an absolute http or https URL. User info in it is
-	// sent as Basic authorization, if there is no Token. Neither that nor the query
-	// is ever part of an error. Required.
+	// sent as Basic authorization, if there is no Token. Errors show its scheme, host
+	// and path; of what else a server or a transport may say of it, see StatusError
+	// and [transport.Redact]. Required.
 	URL string
 
 	// ExpiryField is the path of the field that holds the expiry: the keys that
@@ -40,15 +34,16 @@ type Object struct {
 
 	// Token, if not nil, returns the bearer token. It is asked before each request,
 	// with the context of that attempt, so a token that expires may be replaced at
-	// any time. An empty token is an error.
+	// any time. A token that is empty, or holds a space, a control character (the
+	// newline of a file, say) or one beyond ASCII, is an error, and nothing is sent.
 	Token func(context.Context) (string, error)
 }
 
 // Validate reports every field that is outside its range, joined in one error.
 func (o Object) Validate() error {
 	var faults []error
-	if u, err := url.Parse(o.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		faults = append(faults, errors.New("leaserenewal: Object.URL (not shown, it may hold a secret); accepted: an absolute http or https URL"))
+	if fault := answer.URLFault(o.URL); fault != "" {
+		faults = append(faults, fmt.Errorf("leaserenewal: Object.URL %s; accepted: an http or https URL with a host", fault))
 	}
 	if field := o.expiryField(); !utf8.ValidString(field) || slices.Contains(strings.Split(field, "."), "") {
 		faults = append(faults, fmt.Errorf("leaserenewal: Object.ExpiryField is %q; accepted: keys with a dot between two, such as spec.lifecycle.shutdownTime, or empty for %s", field, defaultExpiryField))
@@ -67,8 +62,9 @@ func (o Object) expiryField() string {
 // that is 404 or 410, the object is gone, and the error matches [ErrGone].
 type StatusError struct {
 	Code int
-	// Answer is what the server said: the first 500 characters of the content. The
-	// token and the parts of the URL that may be secret are left out of it.
+	// Answer is what the server said: the first 500 characters of the content, as
+	// [transport.Excerpt] gives them: without the token, the password and the values
+	// of the query, where the server repeats them to the letter.
 	Answer string
 }
 
@@ -88,10 +84,10 @@ func (e *StatusError) Is(target error) bool {
 // http.DefaultClient.
 //
 // Any 2xx is a success. Every other status is a [*StatusError]: redirects too, which
-// are not followed, whatever client says. If obj is not valid, the function returns
-// what [Object.Validate] returns.
+// are not followed, whatever client says. Call [Object.Validate] first: if obj is not
+// valid, the function returns what that returns, each time.
 //
-// An answer is read before the function returns, up to 16 KiB and for up to 1 s, or half
+// An answer is read before the function returns, up to 64 KiB and for up to 1 s, or half
 // of the time that is left, so that the next renewal can use the same connection.
 //
 // The deadline is that of the function's context; client needs none. Many leases may
@@ -103,28 +99,22 @@ func Patch(client *http.Client, obj Object) func(ctx context.Context, expiry tim
 	if client == nil {
 		client = http.DefaultClient
 	}
-	own := *client
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return func(ctx context.Context, expiry time.Time) error {
-		return obj.patch(ctx, &own, expiry)
+		return obj.patch(ctx, client, expiry)
 	}
 }
 
 func (o Object) patch(ctx context.Context, client *http.Client, expiry time.Time) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	req, err := o.request(ctx, expiry)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return o.failed(req, withoutURL(err))
-	}
-	defer resp.Body.Close()
-	answer := readAnswer(ctx, resp.Body, cancel)
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return o.failed(req, &StatusError{resp.StatusCode, firstCharacters(withoutSecrets(answer, req))})
+	status, excerpt, err := answer.Brief(client, req)
+	switch {
+	case err != nil:
+		return failed(req, err)
+	case status < 200 || status > 299:
+		return failed(req, &StatusError{status, excerpt})
 	}
 	return nil
 }
@@ -132,21 +122,32 @@ func (o Object) patch(ctx context.Context, client *http.Client, expiry time.Time
 func (o Object) request(ctx context.Context, expiry time.Time) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, o.URL, bytes.NewReader(mergePatch(o.expiryField(), expiry)))
 	if err != nil {
-		return nil, fmt.Errorf("leaserenewal: no request: %w", withoutURL(err))
+		return nil, err // never: the URL is valid
 	}
 	req.Header.Set("Content-Type", "application/merge-patch+json")
 	req.Header.Set("Accept", "application/json")
 	if o.Token != nil {
 		token, err := o.Token(ctx)
-		if err == nil && token == "" {
-			err = errors.New("it is empty")
+		if err == nil {
+			err = tokenFault(token)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("leaserenewal: no token: %w", withoutURL(err))
+			return nil, fmt.Errorf("leaserenewal: no token: %w", transport.Redact(req, err))
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
+}
+
+// tokenFault refuses what net/http would: there, it would be the breaker's failure.
+func tokenFault(token string) error {
+	if token == "" {
+		return errors.New("it is empty")
+	}
+	if i := strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
+		return fmt.Errorf("its byte %d is not visible ASCII", i)
+	}
+	return nil
 }
 
 // mergePatch returns the patch that moves the expiry alone.
@@ -159,49 +160,7 @@ func mergePatch(field string, expiry time.Time) []byte {
 	return body
 }
 
-// readAnswer reads what the connection needs to be used again, within limits. If the
-// answer keeps coming, giveUp ends it, well before the deadline of ctx: the status has
-// arrived, and must not be lost for the sake of the rest.
-func readAnswer(ctx context.Context, body io.Reader, giveUp context.CancelFunc) string {
-	longest := longestOfAnswer
-	if deadline, ok := ctx.Deadline(); ok {
-		longest = min(longest, time.Until(deadline)/2)
-	}
-	defer time.AfterFunc(longest, giveUp).Stop()
-	answer := make([]byte, mostOfAnswer)
-	n, _ := io.ReadFull(body, answer) // a short or broken answer is one too
-	return string(answer[:n])
-}
-
-func firstCharacters(s string) string {
-	characters := []rune(s)
-	return string(characters[:min(len(characters), answerCharacters)])
-}
-
-// withoutSecrets returns an answer without what the request had that is secret: there
-// are servers that repeat it.
-func withoutSecrets(answer string, req *http.Request) string {
-	password, _ := req.URL.User.Password()
-	for _, secret := range []string{req.Header.Get("Authorization"), password, req.URL.RawQuery} {
-		if secret = strings.TrimPrefix(secret, "Bearer "); secret != "" {
-			answer = strings.ReplaceAll(answer, secret, "[secret]")
-		}
-	}
-	return answer
-}
-
-// failed says which renewal an error is of.
-func (o Object) failed(req *http.Request, err error) error {
+// failed returns an error that says which renewal it is of.
+func failed(req *http.Request, err error) error {
 	return fmt.Errorf("leaserenewal: patch of %s://%s%s: %w", req.URL.Scheme, req.URL.Host, req.URL.EscapedPath(), err)
-}
-
-// withoutURL takes off the errors that name a whole URL, which may hold secrets.
-func withoutURL(err error) error {
-	for {
-		var named *url.Error
-		if !errors.As(err, &named) {
-			return err
-		}
-		err = named.Err
-	}
 }

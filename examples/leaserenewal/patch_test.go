@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"strings"
 	"sync"
@@ -86,9 +87,12 @@ func TestL7NoToken(t *testing.T) {
 // L7: without a token to be had, nothing is sent.
 func TestL7TokenFails(t *testing.T) {
 	for want, token := range map[string]func(context.Context) (string, error){
-		"leaserenewal: no token: server is down": func(context.Context) (string, error) { return "t", errDown },
-		"leaserenewal: no token: it is empty":    func(context.Context) (string, error) { return "", nil },
-		"leaserenewal: no token: EOF": func(context.Context) (string, error) {
+		"leaserenewal: no token: server is down":                  func(context.Context) (string, error) { return "t", errDown },
+		"leaserenewal: no token: it is empty":                     func(context.Context) (string, error) { return "", nil },
+		"leaserenewal: no token: its byte 3 is not visible ASCII": func(context.Context) (string, error) { return "abc\n", nil },
+		"leaserenewal: no token: its byte 0 is not visible ASCII": func(context.Context) (string, error) { return " abc", nil },
+		"leaserenewal: no token: its byte 1 is not visible ASCII": func(context.Context) (string, error) { return "aä", nil },
+		"leaserenewal: no token: Get [redacted]: EOF": func(context.Context) (string, error) {
 			_, err := (&http.Client{Transport: httptestutil.Script(t, httptestutil.Fail(io.EOF))}).Get("http://sts/?secret=1")
 			return "", err
 		},
@@ -106,7 +110,7 @@ func TestL7Statuses(t *testing.T) {
 		renew := leaserenewal.Patch(
 			&http.Client{Transport: httptestutil.Script(t, func(req *http.Request) (*http.Response, error) {
 				resp, err := httptestutil.Status(code, "why")(req)
-				resp.Header.Set("Location", "http://elsewhere.example.com/")
+				resp.Header.Set("Location", []string{"http://elsewhere.example.com/", "http://no%zzhost/"}[code%2])
 				return resp, err
 			})},
 			leaserenewal.Object{URL: "http://api.example.com/x"})
@@ -182,24 +186,24 @@ func TestL7AnswerIsClosed(t *testing.T) {
 // The fault of an Object is told by Validate, and by each renewal if nobody asked.
 func TestObjectValidate(t *testing.T) {
 	const (
-		badURL   = "leaserenewal: Object.URL (not shown, it may hold a secret); accepted: an absolute http or https URL"
+		isURL    = "; accepted: an http or https URL with a host"
 		badField = "; accepted: keys with a dot between two, such as spec.lifecycle.shutdownTime, or empty for spec.shutdownTime"
 	)
 	for _, test := range []struct {
 		obj  leaserenewal.Object
 		want string
 	}{
-		{leaserenewal.Object{}, badURL},
-		{leaserenewal.Object{URL: "api.example.com/x"}, badURL},
-		{leaserenewal.Object{URL: "/x"}, badURL},
-		{leaserenewal.Object{URL: "ftp://api.example.com/x"}, badURL},
-		{leaserenewal.Object{URL: "http:///x"}, badURL},
-		{leaserenewal.Object{URL: "http://user:secret@api.example.com:port/"}, badURL},
+		{leaserenewal.Object{}, `leaserenewal: Object.URL is empty` + isURL},
+		{leaserenewal.Object{URL: "api.example.com/x"}, `leaserenewal: Object.URL has the scheme ""` + isURL},
+		{leaserenewal.Object{URL: "/x"}, `leaserenewal: Object.URL has the scheme ""` + isURL},
+		{leaserenewal.Object{URL: "ftp://api.example.com/x"}, `leaserenewal: Object.URL has the scheme "ftp"` + isURL},
+		{leaserenewal.Object{URL: "http:///x"}, `leaserenewal: Object.URL has no host` + isURL},
+		{leaserenewal.Object{URL: "http://user:secret@api.example.com:port/"}, `leaserenewal: Object.URL is no URL (it is not shown, since it may hold a password)` + isURL},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "."}, `leaserenewal: Object.ExpiryField is "."` + badField},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "spec."}, `leaserenewal: Object.ExpiryField is "spec."` + badField},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "a..b"}, `leaserenewal: Object.ExpiryField is "a..b"` + badField},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "a\xff"}, `leaserenewal: Object.ExpiryField is "a\xff"` + badField},
-		{leaserenewal.Object{ExpiryField: ".x"}, badURL + "\n" + `leaserenewal: Object.ExpiryField is ".x"` + badField},
+		{leaserenewal.Object{ExpiryField: ".x"}, "leaserenewal: Object.URL is empty" + isURL + "\n" + `leaserenewal: Object.ExpiryField is ".x"` + badField},
 	} {
 		assert.EqualError(t, test.obj.Validate(), test.want)
 		renew := leaserenewal.Patch(&http.Client{Transport: httptestutil.Script(t)}, test.obj)
@@ -283,45 +287,45 @@ func TestBreakerSeesTheDeadlineOfAnAttempt(t *testing.T) {
 
 // D24: small error answers are read, so that all attempts use one connection.
 func TestD24ErrorAnswersKeepTheConnection(t *testing.T) {
-	var requests, conns atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests.Add(1) <= 5 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			w.Write(make([]byte, 10<<10))
-		}
-	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
-	server.Start()
-	defer server.Close()
-
-	ctx, cancel := context.WithCancel(t.Context())
-	gate, err := transport.New(transport.Config{
-		Base: server.Client().Transport, Classify: policy.ServerErrors, Breaker: breaker.Config{FailuresToEnterRecovery: 100},
-	})
-	require.NoError(t, err)
-	patch := leaserenewal.Patch(&http.Client{Transport: gate}, leaserenewal.Object{URL: server.URL})
-	r, err := leaserenewal.New(leaserenewal.Config{
-		TTL: time.Second,
-		Renew: func(ctx context.Context, expiry time.Time) error {
-			err := patch(ctx, expiry)
-			if err == nil {
-				cancel()
+	synctest.Test(t, func(t *testing.T) {
+		requests, connections := 0, 0
+		server := httptestutil.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests++; requests <= 5 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				w.Write(make([]byte, 10<<10))
 			}
-			return err
-		},
+		}))
+		gate, err := transport.New(transport.Config{
+			Base: server.Transport, Classify: policy.ServerErrors, Breaker: breaker.Config{FailuresToEnterRecovery: 100},
+		})
+		require.NoError(t, err)
+		patch := leaserenewal.Patch(&http.Client{Transport: gate}, leaserenewal.Object{URL: server.URL})
+		ctx, cancel := context.WithCancel(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			GotConn: func(c httptrace.GotConnInfo) {
+				if !c.Reused {
+					connections++
+				}
+			},
+		}))
+		r, err := leaserenewal.New(leaserenewal.Config{
+			TTL: time.Minute,
+			Renew: func(ctx context.Context, expiry time.Time) error {
+				err := patch(ctx, expiry)
+				if err == nil {
+					cancel()
+				}
+				return err
+			},
+		})
+		require.NoError(t, err)
+		assert.Equal(t, context.Canceled, r.Run(ctx))
+		assert.Equal(t, 6, requests)
+		assert.Equal(t, 1, connections)
 	})
-	require.NoError(t, err)
-	assert.Equal(t, context.Canceled, r.Run(ctx))
-	assert.EqualValues(t, 6, requests.Load())
-	assert.EqualValues(t, 1, conns.Load())
 }
 
-// D61: an error answer that never ends, or drips, is cut: the attempt is over within
-// 2 s, and the server could write no more than 1 MiB.
+// D61: an error answer that never ends, or drips, is cut off, and the server could write
+// no more than 1 MiB. (When it is, the next test tells to the nanosecond.)
 func TestD61EndlessErrorAnswers(t *testing.T) {
 	for name, piece := range map[string]struct {
 		size  int
@@ -351,9 +355,7 @@ func TestD61EndlessErrorAnswers(t *testing.T) {
 			}
 			server.Start()
 			defer server.Close()
-			start := time.Now()
 			err := leaserenewal.Patch(server.Client(), leaserenewal.Object{URL: server.URL})(t.Context(), expiry)
-			assert.Less(t, time.Since(start), 2*time.Second)
 			var status *leaserenewal.StatusError
 			require.ErrorAs(t, err, &status)
 			assert.Equal(t, 503, status.Code)
@@ -386,6 +388,40 @@ func TestD61DripIsCutAfterASecond(t *testing.T) {
 		assertWithin(t, 900*time.Millisecond, time.Second, l.gaps()[0], "the first retry")
 		assertWithin(t, 1800*time.Millisecond, 2*time.Second, l.gaps()[1], "the second retry")
 	})
+}
+
+// L3, L4: a status that has arrived counts, also where the rest of the answer does not
+// come before the deadline of the attempt.
+func TestL3AnswerThatStalls(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNotFound} {
+		synctest.Test(t, func(t *testing.T) {
+			server := httptestutil.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			}))
+			unexpected := func() { t.Error("lost") }
+			gone := 0
+			renewal, err := leaserenewal.New(leaserenewal.Config{
+				TTL:     4 * time.Second, // so an attempt may take half a second
+				Renew:   leaserenewal.Patch(server.Client(), leaserenewal.Object{URL: server.URL}),
+				OnGone:  func() { gone++ },
+				OnLost:  unexpected,
+				OnError: func(err error) { t.Error(err) },
+			})
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			err = renewal.Run(ctx)
+			if status == http.StatusOK {
+				require.Equal(t, context.DeadlineExceeded, err)
+				require.Zero(t, gone)
+			} else {
+				require.Equal(t, leaserenewal.ErrGone, err)
+				require.Equal(t, 1, gone)
+			}
+		})
+	}
 }
 
 // D59: neither an error nor a record of the breaker holds a secret, even if the server
@@ -481,8 +517,10 @@ func TestL7AThousandLeases(t *testing.T) {
 		{50, 20 * time.Minute, true}, // some expire in the outage: they cannot be saved
 		{50, 20 * time.Minute, false},
 	} {
-		without := outage(t, test.leases, test.ttl, test.refuses, false)
-		with := outage(t, test.leases, test.ttl, test.refuses, true)
+		o := outage{leases: test.leases, ttl: test.ttl, length: 10 * time.Minute, refuses: test.refuses}
+		without := o.toll(t)
+		o.shared = true
+		with := o.toll(t)
 		t.Logf("%d leases, TTL %v, refuses %v: requests in the outage %d without a breaker, %d with it; leases lost %d and %d, of which could be saved %d and %d",
 			test.leases, test.ttl, test.refuses, without.requests, with.requests, without.lost, with.lost, without.saveable, with.saveable)
 		assert.Less(t, with.requests, without.requests/3)
@@ -496,13 +534,34 @@ func TestL7AThousandLeases(t *testing.T) {
 	}
 }
 
+// L7: the bound holds also where a renewal takes a tenth of the TTL.
+func TestL7SlowRenewals(t *testing.T) {
+	for _, refuses := range []bool{true, false} {
+		for _, leases := range []int{12, 100} {
+			o := outage{leases: leases, ttl: time.Minute, length: 18 * time.Second, takes: 6 * time.Second, refuses: refuses, shared: true}
+			toll := o.toll(t)
+			t.Logf("%d leases, refuses %v: leases lost %d, of which could be saved %d", leases, refuses, toll.lost, toll.saveable)
+			assert.Zero(t, toll.saveable)
+		}
+	}
+}
+
 type toll struct{ requests, lost, saveable int }
 
-// outage runs some leases, and takes their server away for ten minutes.
-func outage(t *testing.T, count int, ttl time.Duration, refuses, shared bool) (total toll) {
-	const length = 10 * time.Minute
+// outage takes the server of some leases away for a while.
+type outage struct {
+	leases  int
+	ttl     time.Duration
+	length  time.Duration
+	takes   time.Duration // what a renewal does
+	refuses bool          // or keeps waiting
+	shared  bool          // a breaker
+}
+
+func (o outage) toll(t *testing.T) (total toll) {
+	count, ttl := o.leases, o.ttl
 	synctest.Test(t, func(t *testing.T) {
-		down, up := time.Now().Add(ttl), time.Now().Add(ttl+length)
+		down, up := time.Now().Add(ttl), time.Now().Add(ttl+o.length)
 		var mu sync.Mutex
 		expires := map[string]time.Time{} // as the server has it
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -510,10 +569,15 @@ func outage(t *testing.T, count int, ttl time.Duration, refuses, shared bool) (t
 				mu.Lock()
 				total.requests++
 				mu.Unlock()
-				if refuses {
+				if o.refuses {
 					return nil, errDown
 				}
 				return httptestutil.Hang()(req)
+			}
+			select {
+			case <-time.After(o.takes):
+			case <-req.Context().Done():
+				return nil, context.Cause(req.Context())
 			}
 			var patch struct {
 				Spec struct{ ShutdownTime time.Time }
@@ -527,7 +591,7 @@ func outage(t *testing.T, count int, ttl time.Duration, refuses, shared bool) (t
 			return httptestutil.Status(200, "")(req)
 		})
 		client := &http.Client{Transport: base}
-		if shared {
+		if o.shared {
 			gate, err := transport.New(transport.Config{
 				Base: base, Classify: policy.ServerErrors, Breaker: leaserenewal.BreakerConfig(ttl),
 				Logger: slog.New(slog.DiscardHandler),
@@ -562,9 +626,9 @@ func outage(t *testing.T, count int, ttl time.Duration, refuses, shared bool) (t
 		leases.Wait()
 
 		// The bounds that the documentation of BreakerConfig gives.
-		slack := ttl * 150 / 1000
-		if !refuses {
-			slack = ttl * 275 / 1000
+		slack := ttl*150/1000 + 2*o.takes
+		if !o.refuses {
+			slack = ttl*275/1000 + 2*o.takes
 		}
 		assert.Len(t, atOutage, count)
 		for path := range lost {

@@ -12,7 +12,7 @@ import (
 
 // api is an API server whose objects have an expiry, and are deleted then.
 type api struct {
-	timeline *timeline
+	timeline timeline
 	options  options
 
 	mu       sync.Mutex // guards the following
@@ -28,7 +28,7 @@ type object struct {
 	deleted  func(string) // where the timeline tells of it
 }
 
-func newAPI(t *timeline, o options) *api {
+func newAPI(t timeline, o options) *api {
 	return &api{timeline: t, options: o, objects: map[string]*object{}, requests: map[string]int{}}
 }
 
@@ -57,23 +57,15 @@ func (a *api) lookup(name string) *object {
 	return o
 }
 
-// breakDown takes the server out of order for a while.
-func (a *api) breakDown(ctx context.Context, after, length time.Duration) {
-	pause := func(d time.Duration) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	if pause(after); ctx.Err() != nil {
+// breakDown takes the server out of order, from one instant of the timeline to another.
+func (a *api) breakDown(ctx context.Context, from, to time.Duration) {
+	if !a.timeline.SleepUntil(ctx, from) {
 		return
 	}
 	restored := make(chan struct{})
 	defer close(restored)
 	a.setDown("the API server is down", restored)
-	if pause(length); ctx.Err() == nil {
+	if a.timeline.SleepUntil(ctx, to) {
 		a.setDown("the API server works again", nil)
 	}
 }

@@ -19,27 +19,18 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/respitehttp/respite/breaker"
+	"github.com/respitehttp/respite/examples/internal/demo"
 	"github.com/respitehttp/respite/examples/leaserenewal"
 	"github.com/respitehttp/respite/policy"
 	"github.com/respitehttp/respite/transport"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
 type options struct {
 	listen      string
@@ -55,10 +46,9 @@ type options struct {
 	short       bool
 }
 
-func parse(args []string, out io.Writer) (options, error) {
+func parse(args []string, help io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(out)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` of the API server")
 	flags.DurationVar(&o.ttl, "ttl", 10*time.Second, "TTL of the leases, above 0")
 	flags.DurationVar(&o.outageStart, "outage-start", 4*time.Second, "when the outage begins, at least 0")
@@ -70,7 +60,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.failures, "failures", 3, "failures that pause sending, 1 to 10000")
 	flags.BoolVar(&o.noBreaker, "no-breaker", false, "keep the lease without a breaker")
 	flags.BoolVar(&o.short, "short", false, "make all durations a fifth of what they are")
-	if err := flags.Parse(args); err != nil {
+	if err := demo.Parse(flags, args, help); err != nil {
 		return o, err
 	}
 
@@ -79,32 +69,26 @@ func parse(args []string, out io.Writer) (options, error) {
 			*d /= 5
 		}
 	}
-	var faults []error
-	check := func(ok bool, name string, value any, accepted string) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("%s is %v; accepted: %s", name, value, accepted))
-		}
-	}
-	check(flags.NArg() == 0, "the rest of the command line", flags.Args(), "nothing but flags")
-	check(o.ttl > 0, "-ttl", o.ttl, "> 0")
-	check(o.outageStart >= 0, "-outage-start", o.outageStart, ">= 0")
-	check(o.outage >= 0, "-outage", o.outage, ">= 0")
-	check(o.mode == "status" || o.mode == "drop" || o.mode == "hang", "-mode", o.mode, "status, drop or hang")
-	check(o.duration > 0, "-duration", o.duration, "> 0")
-	check(leaserenewal.Object{URL: "http://x", ExpiryField: o.field}.Validate() == nil, "-field", fmt.Sprintf("%q", o.field), "keys with a dot between two")
-	check(o.token != "", "-token", `""`, "not empty")
-	check(o.failures >= 1 && o.failures <= 10000, "-failures", o.failures, "1 to 10000")
-	return o, errors.Join(faults...)
+	var faults demo.Faults
+	faults.Check(o.ttl > 0, "-ttl", o.ttl, "> 0")
+	faults.Check(o.outageStart >= 0, "-outage-start", o.outageStart, ">= 0")
+	faults.Check(o.outage >= 0, "-outage", o.outage, ">= 0")
+	faults.Check(o.mode == "status" || o.mode == "drop" || o.mode == "hang", "-mode", o.mode, "status, drop or hang")
+	faults.Check(o.duration > 0, "-duration", o.duration, "> 0")
+	faults.Check(leaserenewal.Object{URL: "http://x", ExpiryField: o.field}.Validate() == nil, "-field", o.field, "keys with a dot between two")
+	faults.Check(o.token != "", "-token", o.token, "not empty")
+	faults.Check(o.failures >= 1 && o.failures <= 10000, "-failures", o.failures, "1 to 10000")
+	return o, faults.Err()
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args, out)
+func run(ctx context.Context, args []string, std demo.Streams) error {
+	o, err := parse(args, std.Out)
 	if err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("-listen: %w", err)
 	}
 	gate, err := transport.New(transport.Config{Classify: policy.ServerErrors, Breaker: breakerConfig(o), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -113,13 +97,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, o.duration)
 	defer cancel()
 
-	t := &timeline{out: out, start: time.Now()}
+	t := timeline{demo.NewTimeline(std.Out)}
 	t.row("with leaserenewal", "one try per half TTL")
 	api := newAPI(t, o)
 	server := &http.Server{Handler: api}
 	var all sync.WaitGroup
 	all.Go(func() { server.Serve(listener) })
-	all.Go(func() { api.breakDown(ctx, o.outageStart, o.outage) })
+	all.Go(func() { api.breakDown(ctx, o.outageStart, o.outageStart+o.outage) })
 
 	url := "http://" + listener.Addr().String() + "/"
 	object := func(name string) leaserenewal.Object {
@@ -155,13 +139,13 @@ func breakerConfig(o options) breaker.Config {
 }
 
 // keep keeps a lease with package leaserenewal.
-func keep(ctx context.Context, t *timeline, ttl time.Duration, renew func(context.Context, time.Time) error) {
+func keep(ctx context.Context, t timeline, ttl time.Duration, renew func(context.Context, time.Time) error) {
 	renewal, err := leaserenewal.New(leaserenewal.Config{
 		TTL: ttl,
 		Renew: func(ctx context.Context, expiry time.Time) error {
 			err := renew(ctx, expiry)
 			if err == nil {
-				t.left("renewed, expires at " + t.at(expiry))
+				t.left("renewed, expires at " + t.At(expiry))
 			}
 			return err
 		},
@@ -176,7 +160,7 @@ func keep(ctx context.Context, t *timeline, ttl time.Duration, renew func(contex
 }
 
 // try is the loop that leaserenewal takes the place of.
-func try(ctx context.Context, t *timeline, ttl time.Duration, renew func(context.Context, time.Time) error) {
+func try(ctx context.Context, t timeline, ttl time.Duration, renew func(context.Context, time.Time) error) {
 	tick := time.NewTicker(max(ttl/2, time.Millisecond))
 	defer tick.Stop()
 	for {
@@ -193,7 +177,7 @@ func try(ctx context.Context, t *timeline, ttl time.Duration, renew func(context
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			t.right("renewed, expires at " + t.at(expiry))
+			t.right("renewed, expires at " + t.At(expiry))
 		case errors.Is(err, leaserenewal.ErrGone):
 			t.right("gone")
 			return
@@ -217,27 +201,14 @@ func brief(err error) string {
 	return "failed: connection broken"
 }
 
-// timeline prints what happens, and when.
-type timeline struct {
-	mu    sync.Mutex // guards out
-	out   io.Writer
-	start time.Time
-}
+// timeline has a column for each of the leases.
+type timeline struct{ *demo.Timeline }
 
-func (t *timeline) row(left, right string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fmt.Fprintln(t.out, strings.TrimRight(fmt.Sprintf("%7s  %-32s  %s", t.at(time.Now()), left, right), " "))
-}
-
-func (t *timeline) left(what string)  { t.row(what, "") }
-func (t *timeline) right(what string) { t.row("", what) }
-func (t *timeline) line(what string) {
-	t.row("---- "+what+" "+strings.Repeat("-", max(54-len(what), 0)), "")
-}
-
-func (t *timeline) at(when time.Time) string {
-	return fmt.Sprintf("%.2fs", when.Sub(t.start).Seconds())
+func (t timeline) row(left, right string) { t.Printf("%-32s  %s", left, right) }
+func (t timeline) left(what string)       { t.row(what, "") }
+func (t timeline) right(what string)      { t.row("", what) }
+func (t timeline) line(what string) {
+	t.Printf("---- %s %s", what, strings.Repeat("-", max(54-len(what), 0)))
 }
 
 func count(n int, what string) string {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/respitehttp/respite/examples/internal/demo"
 )
 
 // L8: the object that leaserenewal keeps lives through the outage, the other does not.
@@ -22,7 +24,7 @@ func TestL8Demo(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			start := time.Now()
-			require.NoError(t, run(t.Context(), args, &out))
+			require.NoError(t, run(t.Context(), args, demo.Streams{Out: &out}))
 			assert.Less(t, time.Since(start), 10*time.Second)
 			assert.Regexp(t, `the API server is down`, out.String())
 			assert.Regexp(t, `s  failed: `, out.String())
@@ -39,7 +41,7 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	start := time.Now()
-	require.NoError(t, run(ctx, nil, &out))
+	require.NoError(t, run(ctx, nil, demo.Streams{Out: &out}))
 	assert.Less(t, time.Since(start), 5*time.Second)
 	assert.Contains(t, out.String(), "the object is alive, 0 requests")
 }
@@ -53,25 +55,25 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-ttl", "4ns", "-short"}, "-ttl is 0s; accepted: > 0"},
 		{[]string{"-outage-start", "-1s"}, "-outage-start is -1s; accepted: >= 0"},
 		{[]string{"-outage", "-1s"}, "-outage is -1s; accepted: >= 0"},
-		{[]string{"-mode", "x"}, "-mode is x; accepted: status, drop or hang"},
+		{[]string{"-mode", "x"}, "-mode is \"x\"; accepted: status, drop or hang"},
 		{[]string{"-duration", "0"}, "-duration is 0s; accepted: > 0"},
 		{[]string{"-field", "a..b"}, `-field is "a..b"; accepted: keys with a dot between two`},
 		{[]string{"-token", ""}, `-token is ""; accepted: not empty`},
 		{[]string{"-failures", "0"}, "-failures is 0; accepted: 1 to 10000"},
 		{[]string{"-failures", "10001"}, "-failures is 10001; accepted: 1 to 10000"},
-		{[]string{"x", "y"}, "the rest of the command line is [x y]; accepted: nothing but flags"},
+		{[]string{"x", "y"}, `unexpected argument "x"; -h lists the flags`},
 		{[]string{"-ttl", "-1s", "-duration", "-2s"}, "-ttl is -1s; accepted: > 0\n-duration is -2s; accepted: > 0"},
-		{[]string{"-ttl", "soon"}, `invalid value "soon" for flag -ttl: parse error`},
-		{[]string{"-what"}, "flag provided but not defined: -what"},
-		{[]string{"-listen", "nowhere"}, "listen tcp: address nowhere: missing port in address"},
+		{[]string{"-ttl", "soon"}, `invalid value "soon" for flag -ttl: parse error; -h lists the flags`},
+		{[]string{"-what"}, "flag provided but not defined: -what; -h lists the flags"},
+		{[]string{"-listen", "nowhere"}, "-listen: listen tcp: address nowhere: missing port in address"},
 	} {
 		var out bytes.Buffer
-		assert.EqualError(t, run(t.Context(), test.args, &out), test.want)
+		assert.EqualError(t, run(t.Context(), test.args, demo.Streams{Out: &out}), test.want)
 	}
 }
 
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
-	assert.ErrorIs(t, run(t.Context(), []string{"-h"}, &out), flag.ErrHelp)
+	assert.ErrorIs(t, run(t.Context(), []string{"-h"}, demo.Streams{Out: &out}), flag.ErrHelp)
 	assert.Contains(t, out.String(), "-outage-start")
 }
