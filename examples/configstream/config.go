@@ -38,17 +38,24 @@ type Config struct {
 	//
 	// An address is a base URL, such as https://node1.example.com:18091/prefix, or a
 	// host without scheme, then http: 10.0.0.1:8091, [fe80::1]:8091, ::1. User info
-	// in it is sent as Basic authorization. Of equal addresses, one is tried.
+	// in it is sent as Basic authorization. Of addresses that are equal to the letter,
+	// one is tried.
 	Nodes func(context.Context) ([]string, error)
 
-	// Path is where a node serves the stream: it is appended to the address, query
-	// included. Default empty: the address alone.
+	// Path is where a node serves the stream: it is joined to the path of the address,
+	// with one slash between them, and a query in it is appended to that of the
+	// address. Default empty: the address alone.
 	Path string
 
-	// Transport makes the requests, each on a connection that is closed after it. If it
-	// has limits of package timeouts, Limits takes their place: a [transport.Gate] does
-	// not cut the stream after a minute. When Run ends, it closes what connections are
-	// idle. If nil, a transport of the listener's own makes the requests.
+	// Transport makes the requests, each on a connection that is closed after it. It
+	// must heed the context of a request, until its response body is closed, or Run
+	// may not end in time. If it has limits of package timeouts, Limits takes their
+	// place: a [transport.Gate] does not cut the stream after a minute. If nil, a
+	// transport of the listener's own makes the requests.
+	//
+	// After each stream and each failure, the listener calls Transport's
+	// CloseIdleConnections, since a dial that was given up may still end with a
+	// connection: so give it no pool that others use.
 	Transport http.RoundTripper
 
 	// OnConfig, if not nil, is called with each configuration that is taken: in order,
@@ -69,10 +76,13 @@ type Config struct {
 	// default 20 MiB (20,971,520).
 	MaxLine int
 
-	// Logger gets an Info record for each stream that begins or ends and for each wait
-	// between rounds, and a Warn record for each node that failed. Addresses are
-	// logged without user info, path and query. If nil, slog.Default() at that time
-	// does.
+	// Logger gets an Info record for each stream that begins ("stream begun") or comes
+	// to its end ("stream ended"), and for the wait after each round ("round over"); and
+	// a Warn record for each node that fails or breaks off ("node failed", "node refuses
+	// the credentials"), where Nodes gives none ("no nodes"), and where OnConfig calls
+	// runtime.Goexit ("OnConfig failed"). Addresses are logged without user info, path
+	// and query, errors as [transport.Redact] gives them. If nil, slog.Default() at that
+	// time does.
 	Logger *slog.Logger
 }
 
@@ -84,9 +94,9 @@ func (c Config) withDefaults() (Config, *url.URL, error) {
 	if c.Nodes == nil {
 		refuse("Nodes", "nil", "a function")
 	}
-	path, err := parsePath(c.Path)
-	if err != nil {
-		refuse("Path", "not shown, it may hold a secret", "the path of a URL, with or without a query")
+	path, ok := parsePath(c.Path)
+	if !ok {
+		refuse("Path", "no path (it is not shown, since it may hold a secret)", "the path of a URL, with or without a query, in which a space is %20")
 	}
 	if c.Backoff == (backoff.Exponential{}) {
 		c.Backoff = defaultBackoff

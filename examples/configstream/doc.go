@@ -18,12 +18,14 @@
 // A [Listener] has one stream at a time. It asks Config.Nodes for the nodes and tries
 // each of them once, in random order. One that answers is listened to for as long as it
 // lasts. When each has failed or ended, the listener waits and begins another round:
-// after 100 ms, then 1 s, then 10 s each time. The one that it tried last is not the
-// first of the next round, if there is another; where the last round had a stream, the
-// nodes that it had tried before that come first. Every line that arrives, document or heartbeat, makes the
-// next of these waits 100 ms again; an answer without a line does not. So there is no
-// hot loop, whatever the nodes do: even where all of them send a line and hang up,
-// each is asked ten times a second at most.
+// after 100 ms, then 1 s, then 10 s each time. Every line that arrives, document or
+// heartbeat, makes the next of these waits 100 ms again; an answer without a line does
+// not. So there is no hot loop, whatever the nodes do: even where all of them send a
+// line and hang up, each is asked ten times a second at most.
+//
+// The order is not quite random: the node that was tried last is not the first of the
+// next round, if there is another; and after a stream, no node has its second turn
+// before each other one has had its first.
 //
 // # What ends a stream
 //
@@ -43,8 +45,9 @@
 // address gets brackets where a colon follows, so "$HOST:8091" is right for each.
 //
 // Documents have an order: that of the numbers revEpoch and then rev at their top
-// level. One that is not newer than the one held is dropped, so that a node that lags
-// behind takes nothing back. One without an integer rev is always taken.
+// level ([Revision]). One that is not newer than the one held is dropped, so that a node
+// that lags behind takes nothing back. One without an integer rev, which need not be an
+// object, is always taken, and so is the one after it.
 //
 // The figures, and the form of the stream, are those of the HTTP config-streaming
 // listener for Couchbase clusters.

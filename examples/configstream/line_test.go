@@ -1,4 +1,4 @@
-package configstream_test
+package configstream
 
 import (
 	"errors"
@@ -9,9 +9,18 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/respitehttp/respite/examples/configstream"
 )
+
+// readLines reads all lines of r, up to the error that ends it.
+func readLines(r io.Reader, most int) (lines []string, err error) {
+	for l := newLineReader(r, most); ; {
+		line, err := l.next()
+		if err != nil {
+			return lines, err
+		}
+		lines = append(lines, string(line))
+	}
+}
 
 // S4, S8: lines end with their newline; what has none is none; a longer one is an error.
 func TestS8Lines(t *testing.T) {
@@ -31,7 +40,7 @@ func TestS8Lines(t *testing.T) {
 		{"a\n123456", []string{"a\n"}, limit},
 		{"a\r\n\x00\n", []string{"a\r\n", "\x00\n"}, "EOF"},
 	} {
-		lines, err := configstream.Lines(strings.NewReader(test.in), 5)
+		lines, err := readLines(strings.NewReader(test.in), 5)
 		assert.Equal(t, test.want, lines, "%q", test.in)
 		assert.EqualError(t, err, test.err, "%q", test.in)
 	}
@@ -40,7 +49,7 @@ func TestS8Lines(t *testing.T) {
 // The error that breaks a stream is the one that is returned, after the lines before it.
 func TestLinesKeepTheError(t *testing.T) {
 	broken := errors.New("broken")
-	lines, err := configstream.Lines(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), 5)
+	lines, err := readLines(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), 5)
 	assert.Equal(t, []string{"a\n"}, lines)
 	assert.Equal(t, broken, err)
 }
@@ -70,7 +79,7 @@ func FuzzLines(f *testing.F) {
 			}
 			want = append(want, line)
 		}
-		lines, err := configstream.Lines(&pieces{stream, cuts}, limit)
+		lines, err := readLines(&pieces{stream, cuts}, limit)
 		require.Equal(t, want, lines)
 		require.ErrorContains(t, err, wantErr)
 	})

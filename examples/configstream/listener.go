@@ -2,6 +2,7 @@ package configstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,13 +16,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/respitehttp/respite/breaker/backoff"
+	"github.com/respitehttp/respite/examples/internal/answer"
+	"github.com/respitehttp/respite/examples/internal/apart"
 	"github.com/respitehttp/respite/timeouts"
 	"github.com/respitehttp/respite/transport"
 )
 
-// grace is how long Run waits, once its context has ended, for a function of the Config
-// that is still at work.
+// grace is how long Run waits, once its context has ended, for a function that is still
+// at work.
 const grace = 10 * time.Millisecond
 
 var errRunning = errors.New("configstream: Run is running already")
@@ -41,11 +43,11 @@ type Listener struct {
 
 	running atomic.Bool
 	latest  atomic.Pointer[Update]
-	calling chan struct{} // full while OnConfig runs
+	calling chan struct{} // full while OnConfig runs, and with it guards what is stored in latest
 
 	// What follows belongs to Run.
 
-	tried []string // the URLs tried in this round, in order; a line leaves its own alone
+	tried []string // the URLs tried in this round, in order; a line reduces it to its own node
 	waits int      // the number of the next wait between rounds; each line makes it 1
 }
 
@@ -57,12 +59,9 @@ func New(cfg Config) (*Listener, error) {
 		return nil, err
 	}
 	return &Listener{
-		cfg:  cfg,
-		path: path,
-		client: http.Client{
-			Transport:     &timeouts.Transport{Base: cfg.Transport},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		cfg:     cfg,
+		path:    path,
+		client:  http.Client{Transport: &timeouts.Transport{Base: cfg.Transport}},
 		calling: make(chan struct{}, 1),
 	}, nil
 }
@@ -75,16 +74,15 @@ func (l *Listener) Latest() (Update, bool) {
 	return Update{}, false
 }
 
-// Run listens until ctx ends, and then returns context.Cause(ctx) at once, whatever it
-// is doing, with the stream closed. It can be called again after that; while it runs,
-// a second Run is refused with an error. The configuration held stays.
+// Run listens until ctx ends, and then returns context.Cause(ctx), whatever it is doing,
+// with the stream closed: at once, or up to 10 ms later if Nodes or OnConfig is at work,
+// or a large document is read. It can be called again after that; while it runs, a
+// second Run is refused with an error. The configuration held stays.
 func (l *Listener) Run(ctx context.Context) error {
 	if !l.running.CompareAndSwap(false, true) {
 		return errRunning
 	}
 	defer l.running.Store(false)
-	// This ends a dial, too, that net/http goes on with after its request was given up.
-	defer l.client.CloseIdleConnections()
 
 	for l.waits = 1; ctx.Err() == nil; l.waits++ {
 		l.round(ctx)
@@ -134,13 +132,15 @@ func (l *Listener) shuffle(nodes []node) []node {
 // nodes returns the nodes of a round.
 func (l *Listener) nodes(ctx context.Context) []node {
 	var addresses []string
-	var err error
-	returned := call(ctx, func() { addresses, err = l.cfg.Nodes(ctx) })
+	err := call(ctx, func() (err error) {
+		addresses, err = l.cfg.Nodes(ctx)
+		return err
+	})
 	switch {
-	case !returned || ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		l.log(slog.LevelWarn, "no nodes", slog.String("error", withoutURL(err).Error()))
+		l.log(slog.LevelWarn, "no nodes", slog.String("error", transport.Redact(nil, err).Error()))
 		return nil
 	case len(addresses) == 0:
 		l.log(slog.LevelWarn, "no nodes")
@@ -162,13 +162,15 @@ func (l *Listener) nodes(ctx context.Context) []node {
 func (l *Listener) listen(ctx context.Context, n node) error {
 	req, err := http.NewRequestWithContext(timeouts.WithLimits(ctx, l.cfg.Limits), http.MethodGet, n.url, nil)
 	if err != nil {
-		return withoutURL(err)
+		return errAddress
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Close = true // a connection that went dead with its stream is not to be used again
-	resp, err := l.client.Do(req)
+	// This ends a dial, too, that net/http goes on with after its request was given up.
+	defer l.client.CloseIdleConnections()
+	resp, err := answer.To(&l.client, req)
 	if err != nil {
-		return fmt.Errorf("no answer: %w", withoutURL(err))
+		return fmt.Errorf("no answer: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -179,10 +181,7 @@ func (l *Listener) listen(ctx context.Context, n node) error {
 	for {
 		line, err := lines.next()
 		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return transport.Redact(req, err)
 		}
 		if err := l.take(ctx, n, line); err != nil {
 			return err
@@ -190,25 +189,34 @@ func (l *Listener) listen(ctx context.Context, n node) error {
 	}
 }
 
-var errNotJSON = errors.New("a line is not JSON")
-
 // take makes a line the configuration, if it is one and not an old one.
 func (l *Listener) take(ctx context.Context, n node, line []byte) error {
 	document := bytes.Trim(line, " \t\r\n")
-	heartbeat := len(document) == 0
-	if !heartbeat && !json.Valid(document) {
-		return errNotJSON
-	}
-	l.waits, l.tried = 1, append(l.tried[:0], n.url)
-	if heartbeat {
+	if len(document) == 0 {
+		l.heard(n)
 		return nil
 	}
-	revision := revisionOf(document)
-	if held, ok := l.Latest(); ok && !revision.supersedes(held.Revision) {
-		return nil
+	var u Update
+	err := call(ctx, func() (err error) { // which takes a while if it is large
+		u, err = n.read(document)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
 	}
-	l.hold(ctx, Update{Node: n.address, Config: n.expand(document), Revision: revision})
+	l.heard(n)
+	if held, ok := l.Latest(); !ok || u.Revision.supersedes(held.Revision) {
+		l.hold(ctx, u)
+	}
 	return nil
+}
+
+// heard notes that a node has sent a line.
+func (l *Listener) heard(n node) {
+	l.waits, l.tried = 1, append(l.tried[:0], n.url)
 }
 
 // hold makes u the latest configuration and calls OnConfig.
@@ -218,48 +226,50 @@ func (l *Listener) hold(ctx context.Context, u Update) {
 	case <-ctx.Done():
 		return
 	}
-	call(ctx, func() {
+	l.latest.Store(&u)
+	if l.cfg.OnConfig == nil {
+		<-l.calling
+		return
+	}
+	err := call(ctx, func() error {
 		defer func() { <-l.calling }()
-		l.latest.Store(&u)
-		if l.cfg.OnConfig != nil {
-			l.cfg.OnConfig(u)
-		}
+		l.cfg.OnConfig(u)
+		return nil
 	})
+	if err != nil && ctx.Err() == nil {
+		l.log(slog.LevelWarn, "OnConfig failed", slog.String("error", err.Error()))
+	}
 }
 
-// call calls f in a goroutine, and reports whether f has returned: it waits for that,
-// but once ctx has ended no longer than the grace. A panic of f is one of call.
-func call(ctx context.Context, f func()) bool {
-	returned := make(chan any, 1)
-	go func() {
-		defer func() { returned <- recover() }()
-		f()
-	}()
-	var panicked any
+// call calls f and returns its error, or panics as f does. It waits for f, but once ctx
+// has ended no longer than the grace: then f is left behind.
+func call(ctx context.Context, f func() error) error {
+	settled := apart.Go(f)
 	select {
-	case panicked = <-returned:
+	case out := <-settled:
+		return out.Result()
 	case <-ctx.Done():
-		late := time.NewTimer(grace)
-		defer late.Stop()
-		select {
-		case panicked = <-returned:
-		case <-late.C:
-			return false
-		}
 	}
-	if panicked != nil {
-		panic(panicked)
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case out := <-settled:
+		return out.Result()
+	case <-late.C:
+		return context.Cause(ctx)
 	}
-	return true
 }
 
 // wait waits between two rounds.
 func (l *Listener) wait(ctx context.Context) {
 	d := l.cfg.Backoff.Delay(l.waits)
 	if ctx.Err() == nil {
-		l.log(slog.LevelInfo, "all nodes tried", slog.Duration("wait", d))
+		l.log(slog.LevelInfo, "round over", slog.Duration("wait", d))
 	}
-	_ = backoff.Exponential{Initial: d, Max: d}.Wait(ctx, 1) // Run sees the end of ctx
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // report logs why the stream of a node has ended.
@@ -276,20 +286,5 @@ func (l *Listener) report(n node, err error) {
 }
 
 func (l *Listener) log(level slog.Level, message string, attrs ...slog.Attr) {
-	logger := l.cfg.Logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.LogAttrs(context.Background(), level, message, attrs...)
-}
-
-// withoutURL takes off the errors that name a whole URL, which may hold secrets.
-func withoutURL(err error) error {
-	for {
-		var named *url.Error
-		if !errors.As(err, &named) {
-			return err
-		}
-		err = named.Err
-	}
+	cmp.Or(l.cfg.Logger, slog.Default()).LogAttrs(context.Background(), level, message, attrs...)
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -367,8 +368,8 @@ func TestS2Delays(t *testing.T) {
 		r.stop()
 		ms := time.Millisecond
 		assert.Equal(t, []time.Duration{0, 100 * ms, 1100 * ms, 11100 * ms, 21100 * ms, 31100 * ms}, c.at("a"))
-		assert.Equal(t, []string{"INFO all nodes tried wait=100ms"}, r.records.with("wait=100ms"))
-		assert.Len(t, r.records.with("INFO all nodes tried wait=10s"), 4)
+		assert.Equal(t, []string{"INFO round over wait=100ms"}, r.records.with("wait=100ms"))
+		assert.Len(t, r.records.with("INFO round over wait=10s"), 4)
 	})
 }
 
@@ -412,6 +413,7 @@ func TestS3Reset(t *testing.T) {
 		"answer, end":              {sends("close"), kept},
 		"answer, break":            {sends("abort"), kept},
 		"invalid line":             {sends("nonsense\n"), kept},
+		"other space":              {sends("\v\n"), kept},
 		"two documents on a line":  {sends("{}{}\n"), kept},
 		"half a line, end":         {sends(`{"rev":1}`, "close"), kept},
 		"half a heartbeat":         {sends(" ", "close"), kept},
@@ -576,7 +578,7 @@ func TestS6Statuses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, map[string]http.HandlerFunc{
 				"bad": func(w http.ResponseWriter, _ *http.Request) {
-					w.Header().Set("Location", "http://elsewhere/")
+					w.Header().Set("Location", []string{"http://elsewhere/", "http://no%zzhost/"}[code%2])
 					w.WriteHeader(code)
 				},
 				"good": sends("{}\n", "close"),
@@ -717,25 +719,28 @@ func TestS7CallsStayInOrder(t *testing.T) {
 // S8: a configuration that is not newer than the one held is dropped.
 func TestS8Revisions(t *testing.T) {
 	for name, test := range map[string]struct{ held, next string }{
-		"same":                    {`{"rev":5}`, `{"rev":5,"x":1}`},
-		"older":                   {`{"rev":5}`, `{"rev":4}`},
-		"older epoch":             {`{"revEpoch":2,"rev":5}`, `{"revEpoch":1,"rev":99}`},
-		"no epoch is 0":           {`{"revEpoch":1,"rev":5}`, `{"rev":99}`},
-		"other key":               {`{"rev":5}`, `{"rev":4,"REV":99,"revepoch":9}`},
-		"not at the top":          {`{"rev":5}`, `{"rev":4,"sub":{"rev":99}}`},
-		"negative":                {`{"rev":-1}`, `{"rev":-2}`},
-		"beyond 2^53":             {`{"rev":9007199254740993}`, `{"rev":9007199254740992}`},
-		"last of a doubled key":   {`{"rev":5}`, `{"rev":9,"rev":4}`},
-		"+newer":                  {`{"rev":5}`, `{"rev":6}`},
-		"+newer epoch":            {`{"revEpoch":1,"rev":5}`, `{"revEpoch":2,"rev":1}`},
-		"+newer beyond 2^53":      {`{"rev":9007199254740992}`, `{"rev":9007199254740993}`},
-		"+without rev":            {`{"rev":5}`, `{"revEpoch":0}`},
-		"+held without rev":       {`{"revEpoch":7}`, `{"rev":-1}`},
-		"+null":                   {`{"rev":5}`, `{"rev":null}`},
-		"+text":                   {`{"rev":5}`, `{"rev":"4"}`},
-		"+fraction":               {`{"rev":5}`, `{"rev":4.5}`},
-		"+no object":              {`{"rev":5}`, `[4]`},
-		"+space in the documents": {"\t {\"rev\" :  5 } ", "  {\"rev\" :\t6 }\r"},
+		"same":                     {`{"rev":5}`, `{"rev":5,"x":1}`},
+		"older":                    {`{"rev":5}`, `{"rev":4}`},
+		"older epoch":              {`{"revEpoch":2,"rev":5}`, `{"revEpoch":1,"rev":99}`},
+		"no epoch is 0":            {`{"revEpoch":1,"rev":5}`, `{"rev":99}`},
+		"other key":                {`{"rev":5}`, `{"rev":4,"REV":99,"revepoch":9}`},
+		"not at the top":           {`{"rev":5}`, `{"rev":4,"sub":{"rev":99}}`},
+		"negative":                 {`{"rev":-1}`, `{"rev":-2}`},
+		"epoch that is no integer": {`{"revEpoch":"x","rev":5}`, `{"rev":5}`},
+		"+epoch out of range":      {`{"revEpoch":99999999999999999999,"rev":1}`, `{"rev":2}`},
+		"+rev out of range":        {`{"rev":5}`, `{"rev":-99999999999999999999}`},
+		"beyond 2^53":              {`{"rev":9007199254740993}`, `{"rev":9007199254740992}`},
+		"last of a doubled key":    {`{"rev":5}`, `{"rev":9,"rev":4}`},
+		"+newer":                   {`{"rev":5}`, `{"rev":6}`},
+		"+newer epoch":             {`{"revEpoch":1,"rev":5}`, `{"revEpoch":2,"rev":1}`},
+		"+newer beyond 2^53":       {`{"rev":9007199254740992}`, `{"rev":9007199254740993}`},
+		"+without rev":             {`{"rev":5}`, `{"revEpoch":0}`},
+		"+held without rev":        {`{"revEpoch":7}`, `{"rev":-1}`},
+		"+null":                    {`{"rev":5}`, `{"rev":null}`},
+		"+text":                    {`{"rev":5}`, `{"rev":"4"}`},
+		"+fraction":                {`{"rev":5}`, `{"rev":4.5}`},
+		"+no object":               {`{"rev":5}`, `[4]`},
+		"+space in the documents":  {"\t {\"rev\" :  5 } ", "  {\"rev\" :\t6 }\r"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -943,6 +948,82 @@ func TestD54EachOtherNodeFirst(t *testing.T) {
 	}
 }
 
+// D54: the node that was tried last is not the first of the next round, also if in
+// between there were no nodes.
+func TestD54LastNodeIsNotNextAfterARoundWithoutNodes(t *testing.T) {
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			var tried []string
+			rounds := 0
+			ctx, cancel := context.WithCancel(t.Context())
+			listener, err := configstream.New(configstream.Config{
+				Nodes: func(context.Context) ([]string, error) {
+					switch rounds++; rounds {
+					case 2:
+						return nil, errors.New("no nodes")
+					case 4:
+						cancel()
+					}
+					return []string{"a.example", "b.example", "c.example"}, nil
+				},
+				Path: "/stream",
+				Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+					tried = append(tried, req.URL.Host)
+					time.Sleep(time.Millisecond)
+					return nil, errors.New("refused")
+				}),
+				Logger: slog.New(slog.DiscardHandler),
+			})
+			require.NoError(t, err)
+			require.Equal(t, context.Canceled, listener.Run(ctx))
+			require.Len(t, tried, 6)
+			require.NotEqual(t, tried[2], tried[3])
+		})
+	}
+}
+
+// D61: where a node takes connections and says nothing, the listener does not pile them
+// up: net/http would go on with the handshake of a request that was given up.
+func TestNoConnectionIsLeftByAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opened, open := 0, 0
+		var mu sync.Mutex
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			opened++
+			open++
+			conn, _ := net.Pipe()
+			return &closed{Conn: conn, then: func() {
+				mu.Lock()
+				defer mu.Unlock()
+				open--
+			}}, nil
+		}}
+		r := listen(t, nil, configstream.Config{Transport: transport}, "https://a")
+		for round := 1; round < 20; round++ {
+			pass(30 * time.Second) // a round at least: the limit for the header, and the wait
+			mu.Lock()
+			assert.GreaterOrEqual(t, opened, round)
+			assert.LessOrEqual(t, open, 1)
+			mu.Unlock()
+		}
+		r.stop()
+	})
+}
+
+// closed is a connection that calls a function when it is closed for the first time.
+type closed struct {
+	net.Conn
+	once sync.Once
+	then func()
+}
+
+func (c *closed) Close() error {
+	c.once.Do(c.then)
+	return c.Conn.Close()
+}
+
 // D59: no record holds a secret.
 func TestD59NoSecrets(t *testing.T) {
 	const address = "http://user:secret@127.0.0.1:8091/p?token=abc123#frag"
@@ -954,6 +1035,17 @@ func TestD59NoSecrets(t *testing.T) {
 		"stalled": httptestutil.Stall(200, "{}\n"),
 		"cut":     httptestutil.Truncate(200, "{}\n{"),
 		"invalid": httptestutil.Status(200, "token=abc123\n"),
+		"broken body": func(req *http.Request) (*http.Response, error) {
+			resp, err := httptestutil.Status(200, "")(req)
+			resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("{}\n"), iotest.ErrReader(errors.New("no more of http://user:secret@h/p?token=abc123"))))
+			return resp, err
+		},
+		"quoted": httptestutil.Fail(errors.New(`malformed HTTP response "secret abc123"`)),
+		"astray": func(req *http.Request) (*http.Response, error) {
+			resp, err := httptestutil.Status(302, "")(req)
+			resp.Header.Set("Location", "http://user:secret@%zz/?token=abc123")
+			return resp, err
+		},
 		"nested": func(req *http.Request) (*http.Response, error) {
 			return (&http.Client{Transport: roundTripper(httptestutil.Fail(io.EOF))}).Get(req.URL.String())
 		},
@@ -1029,6 +1121,7 @@ func TestGoexit(t *testing.T) {
 		pass(time.Second)
 		r.stop()
 		assert.Equal(t, []string{"a 1", "a 2"}, r.updates)
+		assert.Contains(t, r.records.lines, "WARN OnConfig failed error=the function ended its goroutine (runtime.Goexit)")
 	})
 }
 
@@ -1081,11 +1174,8 @@ func TestNewRefuses(t *testing.T) {
 		want []string
 	}{
 		{configstream.Config{}, []string{"configstream: Nodes is nil; accepted: a function"}},
-		{configstream.Config{Nodes: nodes, Path: "http://h/x?abc123"}, []string{"configstream: Path is not shown, it may hold a secret; accepted: the path of a URL, with or without a query"}},
-		{configstream.Config{Nodes: nodes, Path: "//h/x"}, []string{"configstream: Path is not shown, it may hold a secret; accepted: the path of a URL, with or without a query"}},
-		{configstream.Config{Nodes: nodes, Path: "/%zz"}, []string{"configstream: Path is not shown, it may hold a secret; accepted: the path of a URL, with or without a query"}},
 		{configstream.Config{
-			Limits:  timeouts.Limits{Total: 1, Header: -2, Idle: -3},
+			Limits:  timeouts.Limits{Total: 1, Header: -1, Idle: -3},
 			Backoff: backoff.Exponential{Initial: -1, Jitter: 1},
 			MaxLine: -1,
 		}, []string{
@@ -1093,7 +1183,7 @@ func TestNewRefuses(t *testing.T) {
 			"configstream: Backoff: backoff: Initial is -1ns; accepted: > 0, or 0 for 1s",
 			"backoff: Jitter is 1; accepted: >= 0 and < 1",
 			"configstream: Limits.Total is 1ns; accepted: 0, a stream has no end",
-			"configstream: Limits.Header is -2ns; accepted: > 0, or 0 for 10s",
+			"configstream: Limits.Header is -1ns; accepted: > 0, or 0 for 10s",
 			"configstream: Limits.Idle is -3ns; accepted: > 0, or 0 for 5m0s",
 			"configstream: MaxLine is -1; accepted: > 0, or 0 for 20971520",
 		}},
@@ -1102,7 +1192,11 @@ func TestNewRefuses(t *testing.T) {
 		assert.Nil(t, l)
 		assert.EqualError(t, err, strings.Join(test.want, "\n"))
 	}
-	for _, path := range []string{"", "/", "x", "/x?y", "?y"} {
+	for _, path := range []string{"http://h/x?abc123", "//h/x", "//user@/x", "mailto:x", "/%zz", "/x?a b", "/x#y", "x:y"} {
+		_, err := configstream.New(configstream.Config{Nodes: nodes, Path: path})
+		assert.EqualError(t, err, "configstream: Path is no path (it is not shown, since it may hold a secret); accepted: the path of a URL, with or without a query, in which a space is %20", path)
+	}
+	for _, path := range []string{"", "/", "x", "/x?y", "?y", "/a b", "/x?a%20b"} {
 		_, err := configstream.New(configstream.Config{Nodes: nodes, Path: path})
 		assert.NoError(t, err, fmt.Sprintf("path %q", path))
 	}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/respitehttp/respite/examples/internal/answer"
 )
 
 // node is a node of the cluster, for the length of a round.
@@ -16,24 +18,19 @@ type node struct {
 	host    string // what $HOST stands for: no port, no brackets
 }
 
-// The errors of package url name what may be secret; these do not.
-var (
-	errAddress = errors.New("its address is neither an http or https URL nor a host")
-	errPath    = errors.New("not a path")
-)
+// errAddress shows nothing of the address: that may be secret.
+var errAddress = errors.New("its address is neither an http or https URL nor a host")
 
 // parseNode returns the node at an address. The path is appended.
 func parseNode(address string, path *url.URL) (node, error) {
 	u, err := url.Parse(withScheme(address))
-	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || answer.URLFault(u.String()) != "" || strings.HasSuffix(u.Host, ":") { // http:/h, say
 		return node{}, errAddress
 	}
 	n := node{address: address, name: u.Scheme + "://" + u.Host, host: u.Hostname()}
-	if path.Path != "" {
-		u = u.JoinPath(path.EscapedPath())
-	}
-	if u.Path == "" {
-		u.Path = "/"
+	if path.Path != "" || u.Path == "" {
+		u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + "/" + strings.TrimPrefix(path.EscapedPath(), "/")
+		u.Path, _ = url.PathUnescape(u.RawPath) // both parts are escaped
 	}
 	u.RawQuery = strings.Trim(u.RawQuery+"&"+path.RawQuery, "&")
 	u.Fragment, u.ForceQuery = "", false
@@ -43,25 +40,40 @@ func parseNode(address string, path *url.URL) (node, error) {
 
 // withScheme returns an address as a URL: without a scheme it is http.
 func withScheme(address string) string {
-	if strings.Contains(address, "://") {
+	if scheme, _, ok := strings.Cut(address, "://"); ok && !strings.ContainsAny(scheme, ":/?") {
 		return address
 	}
-	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
-		return (&url.URL{Scheme: "http", Host: "[" + address + "]"}).String()
+	host, rest := address, ""
+	if i := strings.IndexAny(address, "/?#"); i >= 0 {
+		host, rest = address[:i], address[i:]
 	}
-	if _, err := netip.ParseAddrPort(address); err == nil {
-		return (&url.URL{Scheme: "http", Host: address}).String()
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		host = "[" + host + "]"
 	}
-	return "http://" + address
+	if strings.HasPrefix(host, "[") { // in a URL, a zone begins with %25
+		host = strings.Replace(strings.Replace(host, "%25", "%", 1), "%", "%25", 1)
+	}
+	return "http://" + host + rest
 }
 
-// parsePath returns the path and the query of s.
-func parsePath(s string) (*url.URL, error) {
+// parsePath returns the path and the query of s, and reports whether it is nothing but
+// that.
+func parsePath(s string) (*url.URL, bool) {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" || u.Fragment != "" {
-		return nil, errPath
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Fragment != "" || strings.Contains(u.RawQuery, " ") {
+		return nil, false
 	}
-	return u, nil
+	return u, true
+}
+
+var errNotJSON = errors.New("a line is not JSON")
+
+// read returns the configuration that a document of the node is.
+func (n node) read(document []byte) (Update, error) {
+	if !json.Valid(document) {
+		return Update{}, errNotJSON
+	}
+	return Update{Node: n.address, Config: n.expand(document), Revision: revisionOf(document)}, nil
 }
 
 // expand returns a document with the node's host in place of $HOST.

@@ -1,4 +1,4 @@
-package configstream_test
+package configstream
 
 import (
 	"encoding/json"
@@ -9,9 +9,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/respitehttp/respite/examples/configstream"
 )
+
+func resolve(t *testing.T, address, path string) (node, error) {
+	t.Helper()
+	p, ok := parsePath(path)
+	require.True(t, ok, path)
+	return parseNode(address, p)
+}
 
 // S5: nodes are base URLs, or hosts of any kind without a scheme.
 func TestS5Addresses(t *testing.T) {
@@ -30,21 +35,25 @@ func TestS5Addresses(t *testing.T) {
 		{"fe80::1%eth0", "/s", "http://[fe80::1%25eth0]/s", "http://[fe80::1%eth0]", "fe80::1%eth0"},
 		{"[fe80::1%eth0]:8091", "/s", "http://[fe80::1%25eth0]:8091/s", "http://[fe80::1%eth0]:8091", "fe80::1%eth0"},
 		{"http://[fe80::1%25eth0]:8091", "/s", "http://[fe80::1%25eth0]:8091/s", "http://[fe80::1%eth0]:8091", "fe80::1%eth0"},
+		{"[fe80::1%eth0]", "/s", "http://[fe80::1%25eth0]/s", "http://[fe80::1%eth0]", "fe80::1%eth0"},
+		{"[fe80::1%25eth0]:1/base", "/s", "http://[fe80::1%25eth0]:1/base/s", "http://[fe80::1%eth0]:1", "fe80::1%eth0"},
+		{"10.0.0.1:8091?x=http://y", "/s", "http://10.0.0.1:8091/s?x=http://y", "http://10.0.0.1:8091", "10.0.0.1"},
+		{"h//x", "/a//b/../c", "http://h//x/a//b/../c", "http://h", "h"},
 		{"http://u:p@h/base/", "/s/?x=1", "http://u:p@h/base/s/?x=1", "http://h", "h"},
 		{"h/base?x=1#f", "/s?y=2", "http://h/base/s?x=1&y=2", "http://h", "h"},
 		{"h?x=1", "", "http://h/?x=1", "http://h", "h"},
 		{"h", "?y=2", "http://h/?y=2", "http://h", "h"},
 		{"h/a%2Fb", "/c%2Fd", "http://h/a%2Fb/c%2Fd", "http://h", "h"},
 	} {
-		u, name, host, err := configstream.Resolve(test.address, test.path)
+		n, err := resolve(t, test.address, test.path)
 		require.NoError(t, err, test.address)
-		assert.Equal(t, []string{test.url, test.name, test.host}, []string{u, name, host}, test.address)
+		assert.Equal(t, []string{test.url, test.name, test.host}, []string{n.url, n.name, n.host}, test.address)
 	}
 	for _, address := range []string{
 		"", "http://", "http:///x", ":8091", "http://:8091", "ftp://h", "file:///etc/passwd", "h:port",
-		"http://[::1", "http://h h", "http://%zz", "unix://x", "\x00", "http:h", "http://user:secret@",
+		"http://[::1", "http://h h", "http://h/?a b", "http://%zz", "unix://x", "\x00", "http:h", "http:/10.0.0.1:8091", "https:", "h:", "http://user:secret@",
 	} {
-		_, _, _, err := configstream.Resolve(address, "")
+		_, err := resolve(t, address, "")
 		assert.EqualError(t, err, "its address is neither an http or https URL nor a host", address)
 	}
 }
@@ -61,9 +70,9 @@ func TestS5Expand(t *testing.T) {
 		{"http://$HOST:1", `["$HOST:2"]`, `["$HOST:2"]`},
 		{`http://a"b:1`, `["$HOST:2"]`, `["a\"b:2"]`},
 	} {
-		got, err := configstream.Expand(test.address, test.document)
+		n, err := resolve(t, test.address, "")
 		require.NoError(t, err)
-		assert.Equal(t, test.want, got, test.address)
+		assert.Equal(t, test.want, string(n.expand([]byte(test.document))), test.address)
 	}
 }
 
@@ -76,13 +85,13 @@ func FuzzExpand(f *testing.F) {
 	f.Add("HOST", `"$$HOST:$HOST"`)
 	f.Add("h", `"\u0024HOST"`)
 	f.Fuzz(func(t *testing.T, address, document string) {
-		_, _, host, err := configstream.Resolve(address, "")
+		n, err := resolve(t, address, "")
 		if err != nil || !json.Valid([]byte(document)) {
 			return
 		}
-		quoted, err := json.Marshal(host)
+		quoted, err := json.Marshal(n.host)
 		require.NoError(t, err)
-		host = string(quoted[1 : len(quoted)-1])
+		host := string(quoted[1 : len(quoted)-1])
 		parts := strings.Split(document, "$HOST")
 		want := parts[0]
 		for _, part := range parts[1:] {
@@ -92,10 +101,9 @@ func FuzzExpand(f *testing.F) {
 				want += host + part
 			}
 		}
-		got, err := configstream.Expand(address, document)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		require.True(t, json.Valid([]byte(got)), got)
+		got := n.expand([]byte(document))
+		require.Equal(t, want, string(got))
+		require.True(t, json.Valid(got), "%s", got)
 	})
 }
 
@@ -105,20 +113,22 @@ func FuzzAddress(f *testing.F) {
 		f.Add(address, "/s?x")
 	}
 	f.Fuzz(func(t *testing.T, address, path string) {
-		u, name, host, err := configstream.Resolve(address, path)
+		p, ok := parsePath(path)
+		if !ok {
+			return
+		}
+		n, err := parseNode(address, p)
 		if err != nil {
-			require.NotContains(t, err.Error(), "//")
+			require.Equal(t, errAddress, err)
 			return
 		}
-		require.NotEmpty(t, host)
-		req, err := http.NewRequest(http.MethodGet, u, nil)
-		if err != nil { // such as a host that is not one after all; it is a node that failed
-			return
-		}
-		require.Equal(t, host, req.URL.Hostname())
+		require.NotEmpty(t, n.host)
+		req, err := http.NewRequest(http.MethodGet, n.url, nil)
+		require.NoError(t, err)
+		require.Equal(t, n.host, req.URL.Hostname())
 		require.Contains(t, []string{"http", "https"}, req.URL.Scheme)
 		require.Empty(t, req.URL.Fragment)
-		named, err := url.Parse(strings.ReplaceAll(name, "%", "%25"))
+		named, err := url.Parse(strings.ReplaceAll(n.name, "%", "%25"))
 		if err == nil {
 			require.Nil(t, named.User)
 		}

@@ -6,11 +6,12 @@ import (
 	"strconv"
 )
 
-// Revision orders configurations: by Epoch, and within one by Rev.
+// Revision orders configurations: by Epoch, and within one by Rev. Both are integers of
+// 64 bits, written without fraction or exponent.
 type Revision struct {
-	Epoch int64 // revEpoch at the top level of the document, or 0
+	Epoch int64 // revEpoch at the top level of the document, or 0 if that is no integer
 	Rev   int64 // rev
-	Valid bool  // whether the document has an integer rev; else Epoch and Rev are 0
+	Valid bool  // whether rev is an integer; else Epoch and Rev are 0
 }
 
 // supersedes reports whether a configuration of revision r takes the place of one of
@@ -26,10 +27,18 @@ func revisionOf(document []byte) Revision {
 	if json.Unmarshal(document, &top) != nil {
 		return Revision{} // not an object
 	}
-	rev, err := strconv.ParseInt(string(top["rev"]), 10, 64)
-	if err != nil {
+	rev, ok := integer(top["rev"])
+	if !ok {
 		return Revision{}
 	}
-	epoch, _ := strconv.ParseInt(string(top["revEpoch"]), 10, 64)
+	epoch, _ := integer(top["revEpoch"])
 	return Revision{Epoch: epoch, Rev: rev, Valid: true}
+}
+
+func integer(number json.RawMessage) (n int64, ok bool) {
+	n, err := strconv.ParseInt(string(number), 10, 64)
+	if err != nil {
+		return 0, false // where ParseInt returns the nearest, if it is out of range
+	}
+	return n, true
 }

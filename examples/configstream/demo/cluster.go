@@ -15,7 +15,7 @@ import (
 // cluster is three nodes, each of which serves the configuration of all: a document
 // with those that are up, whenever that changes.
 type cluster struct {
-	timeline *timeline
+	timeline timeline
 	options  options
 	nodes    []*node
 
@@ -30,7 +30,7 @@ type node struct {
 	streams int
 }
 
-func newCluster(t *timeline, o options) (*cluster, error) {
+func newCluster(t timeline, o options) (*cluster, error) {
 	c := &cluster{timeline: t, options: o, changed: make(chan struct{})}
 	for range 3 {
 		c.nodes = append(c.nodes, &node{address: net.JoinHostPort(o.host, "0")})
@@ -42,37 +42,26 @@ func newCluster(t *timeline, o options) (*cluster, error) {
 	return c, nil
 }
 
-// play is what the nodes do, in parts of the duration of the demo.
+// play is what the nodes do, at parts of the duration of the demo.
 func (c *cluster) play(ctx context.Context, duration time.Duration) error {
-	until := func(part float64) bool {
-		timer := time.NewTimer(time.Until(c.timeline.start.Add(time.Duration(part * float64(duration)))))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return true
-		case <-ctx.Done():
-			return false
+	var first []*node
+	for _, act := range []struct {
+		at float64
+		do func() error
+	}{
+		{0.12, func() error { first = []*node{c.streaming()}; return c.stop(first...) }},
+		{0.24, func() error { return c.start(first...) }},
+		{1. / 3, func() error { return c.stop(c.nodes...) }},
+		{0.5, func() error { return c.start(c.nodes[1:]...) }},
+	} {
+		if !c.timeline.SleepUntil(ctx, time.Duration(act.at*float64(duration))) {
+			return nil
+		}
+		if err := act.do(); err != nil {
+			return err
 		}
 	}
-	if !until(0.12) {
-		return nil
-	}
-	first := c.streaming()
-	c.stop(first)
-	if !until(0.24) {
-		return nil
-	}
-	if err := c.start(first); err != nil {
-		return err
-	}
-	if !until(1. / 3) {
-		return nil
-	}
-	c.stop(c.nodes...)
-	if !until(0.5) {
-		return nil
-	}
-	return c.start(c.nodes[1:]...)
+	return nil
 }
 
 // start brings nodes up, on the port that they had before.
@@ -93,16 +82,20 @@ func (c *cluster) start(nodes ...*node) error {
 }
 
 // stop kills nodes, and their streams.
-func (c *cluster) stop(nodes ...*node) {
+func (c *cluster) stop(nodes ...*node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range nodes {
-		if n.server != nil {
-			n.server.Close()
-			n.server = nil
+		if n.server == nil {
+			continue
 		}
+		if err := n.server.Close(); err != nil {
+			return err
+		}
+		n.server = nil
 	}
 	c.change("down", nodes)
+	return nil
 }
 
 // close ends the cluster.

@@ -11,31 +11,20 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/respitehttp/respite/breaker/backoff"
 	"github.com/respitehttp/respite/examples/configstream"
+	"github.com/respitehttp/respite/examples/internal/demo"
 	"github.com/respitehttp/respite/timeouts"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
 type options struct {
 	host      string
@@ -45,13 +34,12 @@ type options struct {
 	short     bool
 }
 
-func parse(args []string, out io.Writer) (options, error) {
+func parse(args []string, help io.Writer) (options, error) {
 	o := options{listener: configstream.Config{
 		Backoff: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 10 * time.Second, Multiplier: 10},
 		Limits:  timeouts.Limits{Header: 10 * time.Second, Idle: 5 * time.Minute},
 	}}
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.SetOutput(out)
 	flags.StringVar(&o.host, "host", "127.0.0.1", "`address` of the nodes, such as ::1")
 	flags.DurationVar(&o.duration, "duration", 18*time.Second, "when the demo ends, above 0; what the nodes do is spread over it")
 	flags.DurationVar(&o.heartbeat, "heartbeat", time.Second, "time between two blank lines of a node, above 0")
@@ -64,7 +52,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.listener.Limits.Idle, "idle", o.listener.Limits.Idle, "limit for silence, above 0")
 	flags.IntVar(&o.listener.MaxLine, "max-line", 20<<20, "limit for a line in bytes, above 0")
 	flags.BoolVar(&o.short, "short", false, "make -duration a quarter, and -wait-max a tenth, of what they are")
-	if err := flags.Parse(args); err != nil {
+	if err := demo.Parse(flags, args, help); err != nil {
 		return o, err
 	}
 	if o.short {
@@ -72,36 +60,30 @@ func parse(args []string, out io.Writer) (options, error) {
 		o.listener.Backoff.Max /= 10
 	}
 
-	var faults []error
-	check := func(ok bool, name string, value any, accepted string) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("%s is %v; accepted: %s", name, value, accepted))
-		}
-	}
 	b, l := o.listener.Backoff, o.listener.Limits
-	check(flags.NArg() == 0, "the rest of the command line", flags.Args(), "nothing but flags")
-	check(o.duration > 0, "-duration", o.duration, "> 0")
-	check(o.heartbeat > 0, "-heartbeat", o.heartbeat, "> 0")
-	check(strings.HasPrefix(o.listener.Path, "/") && !strings.ContainsAny(o.listener.Path, "?#%"), "-path", o.listener.Path, "a path that begins with /, without ?, # and %")
-	check(b.Initial > 0, "-wait", b.Initial, "> 0")
-	check(b.Max >= b.Initial, "-wait-max", b.Max, fmt.Sprintf(">= -wait, %v", b.Initial))
-	check(backoff.Exponential{Multiplier: b.Multiplier}.Validate() == nil && b.Multiplier != 0, "-wait-multiplier", b.Multiplier, ">= 1 and finite")
-	check(backoff.Exponential{Jitter: b.Jitter}.Validate() == nil, "-wait-jitter", b.Jitter, ">= 0 and < 1")
-	check(l.Header > 0, "-header", l.Header, "> 0")
-	check(l.Idle > 0, "-idle", l.Idle, "> 0")
-	check(o.listener.MaxLine > 0, "-max-line", o.listener.MaxLine, "> 0")
-	return o, errors.Join(faults...)
+	var faults demo.Faults
+	faults.Check(o.duration > 0, "-duration", o.duration, "> 0")
+	faults.Check(o.heartbeat > 0, "-heartbeat", o.heartbeat, "> 0")
+	faults.Check(strings.HasPrefix(o.listener.Path, "/") && !strings.ContainsAny(o.listener.Path, "?#%"), "-path", o.listener.Path, "a path that begins with /, without ?, # and %")
+	faults.Check(b.Initial > 0, "-wait", b.Initial, "> 0")
+	faults.Check(b.Max >= b.Initial, "-wait-max", b.Max, fmt.Sprintf(">= -wait, %v", b.Initial))
+	faults.Check(backoff.Exponential{Multiplier: b.Multiplier}.Validate() == nil && b.Multiplier != 0, "-wait-multiplier", b.Multiplier, ">= 1 and finite")
+	faults.Check(backoff.Exponential{Jitter: b.Jitter}.Validate() == nil, "-wait-jitter", b.Jitter, ">= 0 and < 1")
+	faults.Check(l.Header > 0, "-header", l.Header, "> 0")
+	faults.Check(l.Idle > 0, "-idle", l.Idle, "> 0")
+	faults.Check(o.listener.MaxLine > 0, "-max-line", o.listener.MaxLine, "> 0")
+	return o, faults.Err()
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args, out)
+func run(ctx context.Context, args []string, std demo.Streams) error {
+	o, err := parse(args, std.Out)
 	if err != nil {
 		return err
 	}
-	t := &timeline{out: out, start: time.Now()}
+	t := timeline{demo.NewTimeline(std.Out)}
 	c, err := newCluster(t, o)
 	if err != nil {
-		return err
+		return fmt.Errorf("-host: %w", err)
 	}
 	defer c.close()
 	o.listener.Nodes = func(context.Context) ([]string, error) { return c.addresses(), nil }
@@ -121,21 +103,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return <-played
 }
 
-// timeline prints what happens, and when. It is the slog.Handler of the listener.
-type timeline struct {
-	mu    sync.Mutex // guards out
-	out   io.Writer
-	start time.Time
-}
+// timeline is the slog.Handler of the listener, too.
+type timeline struct{ *demo.Timeline }
 
-func (t *timeline) line(who, what string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fmt.Fprintln(t.out, strings.TrimRight(fmt.Sprintf("%6.2fs  %-8s  %s", time.Since(t.start).Seconds(), who, what), " "))
-}
+func (t timeline) line(who, what string) { t.Printf("%-8s  %s", who, what) }
 
 // config shows a configuration: the nodes that are up.
-func (t *timeline) config(u configstream.Update) {
+func (t timeline) config(u configstream.Update) {
 	var config struct{ Nodes []string }
 	if err := json.Unmarshal(u.Config, &config); err != nil {
 		t.line("config", err.Error())
@@ -144,10 +118,10 @@ func (t *timeline) config(u configstream.Update) {
 	t.line("config", fmt.Sprintf("revision %d: nodes %s", u.Revision.Rev, strings.Join(config.Nodes, ", ")))
 }
 
-func (t *timeline) Enabled(context.Context, slog.Level) bool { return true }
-func (t *timeline) WithAttrs([]slog.Attr) slog.Handler       { return t }
-func (t *timeline) WithGroup(string) slog.Handler            { return t }
-func (t *timeline) Handle(_ context.Context, r slog.Record) error {
+func (t timeline) Enabled(context.Context, slog.Level) bool { return true }
+func (t timeline) WithAttrs([]slog.Attr) slog.Handler       { return t }
+func (t timeline) WithGroup(string) slog.Handler            { return t }
+func (t timeline) Handle(_ context.Context, r slog.Record) error {
 	what := r.Message
 	r.Attrs(func(a slog.Attr) bool { what += " " + a.String(); return true })
 	t.line("listener", what)
