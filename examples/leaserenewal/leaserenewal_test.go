@@ -916,7 +916,7 @@ func TestL4WallClockCountsFromTheStart(t *testing.T) {
 				if expiry.IsZero() {
 					expiry = e
 					time.Sleep(5 * time.Second)
-					suspended = expiry.Sub(time.Now()) + time.Second // after the expiry, but not 1 min from now
+					suspended = time.Until(expiry) + time.Second // after the expiry, but not 1 min from now
 				}
 				return nil
 			},
