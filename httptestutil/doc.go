@@ -26,6 +26,9 @@
 //		})
 //	}
 //
+// As with any server of net/http, the context of a request with a body ends with the
+// client's only once the handler has read that body.
+//
 // # Answers without a server
 //
 // [Script] is a RoundTripper that answers one call after the other with the

@@ -37,21 +37,29 @@ type Config struct {
 	// that is not checked. Its OnChange is called after the change was logged.
 	Breaker breaker.Config
 
-	// Wait makes requests wait during a pause, instead of being refused; see
-	// [Gate].
+	// Wait makes requests wait for the end of a pause, as long as their contexts
+	// allow, instead of being refused; see [Gate].
 	Wait bool
 
-	// Logger gets a record of each pause, each cancelled trial and each end of a
-	// pause, and none for a request. If nil, slog.Default() at that time does. An
-	// error of Base is logged as [Redact] returns it: a Base whose errors hold secrets
-	// in a form that it does not know must hide them itself.
+	// Logger gets these records, and none for a request. If nil, slog.Default() at that
+	// time does.
+	//
+	//   - Warn "sending paused": a pause begins, of the length delay, after so many
+	//     failures within the window; status or error is that of the last.
+	//   - Warn "pause lengthened": a trial has failed, so the pause goes on for delay,
+	//     which grows up to its maximum; failures counts the trials that failed in a row.
+	//   - Info "trial cancelled": one said nothing of the server, and delay is as it was.
+	//   - Info "sending resumed": a trial has succeeded.
+	//
+	// An error of Base is logged as [Redact] returns it: a Base whose errors hold
+	// secrets in a form that it does not know must hide them itself.
 	Logger *slog.Logger
 }
 
 // New returns the chain of gate, limits and base that cfg describes, or one error
 // that lists every field that is outside its range, with its value and what is
-// accepted. It starts nothing, and there is nothing to close; call
-// CloseIdleConnections when you drop a Gate that has a pool of its own.
+// accepted. It starts nothing. A Gate holds nothing but, if Base is nil, the idle
+// connections of its own pool: call CloseIdleConnections when you drop such a one.
 func New(cfg Config) (*Gate, error) {
 	limits := cfg.Limits
 	if limits.Total == 0 {

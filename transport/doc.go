@@ -1,7 +1,7 @@
 // Package transport gives an http.Client a back-off that really backs off, by its
 // transport alone:
 //
-//	gate, err := transport.New(transport.Config{})
+//	gate, err := transport.New(transport.Config{Classify: policy.ServerErrors})
 //	if err != nil {
 //		return err
 //	}
@@ -10,7 +10,8 @@
 // Each request then has a deadline, its outcome is classified, and when too many
 // fail, sending pauses: requests are refused at once with a [*breaker.OpenError]
 // until a single one is let through as a trial, and for longer each time that the
-// trial fails.
+// trial fails. What a failure is, is for Config.Classify to say; by default, every
+// status but 200 is one, 201 and redirects too.
 //
 // # The chain
 //

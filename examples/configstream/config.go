@@ -96,7 +96,7 @@ func (c Config) withDefaults() (Config, *url.URL, error) {
 	}
 	path, ok := parsePath(c.Path)
 	if !ok {
-		refuse("Path", "no path (it is not shown, since it may hold a secret)", "the path of a URL, with or without a query, in which a space is %20")
+		refuse("Path", "not a path (it is not shown, since it may hold a secret)", "the path of a URL, with or without a query, in which a space is %20")
 	}
 	if c.Backoff == (backoff.Exponential{}) {
 		c.Backoff = defaultBackoff

@@ -49,6 +49,6 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// configstream: Nodes is nil; accepted: a function
-	// configstream: Path is no path (it is not shown, since it may hold a secret); accepted: the path of a URL, with or without a query, in which a space is %20
+	// configstream: Path is not a path (it is not shown, since it may hold a secret); accepted: the path of a URL, with or without a query, in which a space is %20
 	// configstream: MaxLine is -1; accepted: > 0, or 0 for 20971520
 }

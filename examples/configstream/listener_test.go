@@ -1194,7 +1194,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 	for _, path := range []string{"http://h/x?abc123", "//h/x", "//user@/x", "mailto:x", "/%zz", "/x?a b", "/x#y", "x:y"} {
 		_, err := configstream.New(configstream.Config{Nodes: nodes, Path: path})
-		assert.EqualError(t, err, "configstream: Path is no path (it is not shown, since it may hold a secret); accepted: the path of a URL, with or without a query, in which a space is %20", path)
+		assert.EqualError(t, err, "configstream: Path is not a path (it is not shown, since it may hold a secret); accepted: the path of a URL, with or without a query, in which a space is %20", path)
 	}
 	for _, path := range []string{"", "/", "x", "/x?y", "?y", "/a b", "/x?a%20b"} {
 		_, err := configstream.New(configstream.Config{Nodes: nodes, Path: path})

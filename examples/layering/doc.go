@@ -53,7 +53,7 @@
 //
 // # jarcoal/httpmock
 //
-// A httpmock.NewMockTransport goes where the server was: into Config.Base. The
+// An httpmock.NewMockTransport goes where the server was: into Config.Base. The
 // steps of package httptestutil are responders. A request without a responder is a
 // failure. In a bubble of testing/synctest pauses take no time and are exact.
 //

@@ -9,7 +9,8 @@ import (
 // BreakerConfig returns the settings of a breaker for many leases, of which ttl is the
 // shortest TTL: when ten of their renewals have failed within 100 s, a server that is
 // down is asked by one of them at a time, instead of by each. A pause is at most a twentieth of ttl; the first is 2 s, or
-// that twentieth if it is less. A trial may take as long as an attempt. The rest is
+// that twentieth if it is less. A trial may take a quarter longer than an attempt, so
+// that the error of the attempt is the one that is told. The rest is
 // the default, and may be changed. A ttl that is not positive gives a config that
 // [breaker.New] refuses.
 //
@@ -38,7 +39,8 @@ import (
 // two renewals take: the trial and its own. If the server refused at once, instead of
 // keeping attempts waiting, it is 0.15 in the place of 0.275. Without a breaker it would
 // be 0.1 less, and one renewal: the pause, and the wait for the trial of another. (A
-// trial that is given back, since its lease is no longer kept, costs a first pause more.)
+// trial that is given back, since its lease is no longer kept, costs a first pause more,
+// and one of a client that ignores its context a quarter of an attempt.)
 func BreakerConfig(ttl time.Duration) breaker.Config {
 	longest := max(ttl/20, 1) // a MaxRecoveryDelay of 0 would mean the default
 	if ttl <= 0 {
@@ -47,6 +49,6 @@ func BreakerConfig(ttl time.Duration) breaker.Config {
 	return breaker.Config{
 		InitialRecoveryDelay: min(2*time.Second, longest),
 		MaxRecoveryDelay:     longest,
-		TrialTimeout:         attemptTimeout(ttl),
+		TrialTimeout:         attemptTimeout(ttl) * 5 / 4,
 	}
 }

@@ -13,16 +13,19 @@
 //	...
 //	object := leaserenewal.Object{
 //		URL:   "https://api.example.com/apis/example.com/v1/sandboxes/mine",
-//		Token: token,
+//		Token: token, // a func(context.Context) (string, error)
 //	}
 //	if err := object.Validate(); err != nil {
 //		return err
 //	}
 //	renewal, err := leaserenewal.New(leaserenewal.Config{
-//		TTL:   ttl,
-//		Renew: leaserenewal.Patch(&http.Client{Transport: gate}, object),
+//		TTL:     ttl,
+//		Renew:   leaserenewal.Patch(&http.Client{Transport: gate}, object),
+//		OnError: func(err error) { log.Print(err) }, // or nobody is told
+//		OnLost:  func() { ... },
 //	})
 //	...
+//	// Now create the object, with an expiry a TTL ahead.
 //	err = renewal.Run(ctx) // until ctx ends or the object is gone
 //
 // # The schedule

@@ -28,7 +28,7 @@ type Object struct {
 	URL string
 
 	// ExpiryField is the path of the field that holds the expiry: the keys that
-	// lead to it, with a dot between two. Keys that have a dot in them cannot be
+	// lead to it, separated by dots. Keys that have a dot in them cannot be
 	// named. Default "spec.shutdownTime".
 	ExpiryField string
 
@@ -46,7 +46,7 @@ func (o Object) Validate() error {
 		faults = append(faults, fmt.Errorf("leaserenewal: Object.URL %s; accepted: an http or https URL with a host", fault))
 	}
 	if field := o.expiryField(); !utf8.ValidString(field) || slices.Contains(strings.Split(field, "."), "") {
-		faults = append(faults, fmt.Errorf("leaserenewal: Object.ExpiryField is %q; accepted: keys with a dot between two, such as spec.lifecycle.shutdownTime, or empty for %s", field, defaultExpiryField))
+		faults = append(faults, fmt.Errorf("leaserenewal: Object.ExpiryField is %q; accepted: keys separated by dots, such as spec.lifecycle.shutdownTime, or empty for %s", field, defaultExpiryField))
 	}
 	return errors.Join(faults...)
 }
@@ -128,24 +128,24 @@ func (o Object) request(ctx context.Context, expiry time.Time) (*http.Request, e
 	req.Header.Set("Accept", "application/json")
 	if o.Token != nil {
 		token, err := o.Token(ctx)
-		if err == nil {
-			err = tokenFault(token)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("leaserenewal: no token: %w", transport.Redact(req, err))
+			return nil, fmt.Errorf("leaserenewal: Object.Token failed: %w", transport.Redact(req, err))
+		}
+		if err := checkToken(token); err != nil {
+			return nil, err
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
 }
 
-// tokenFault refuses what net/http would: there, it would be the breaker's failure.
-func tokenFault(token string) error {
+// checkToken refuses what net/http would: there, it would be the breaker's failure.
+func checkToken(token string) error {
 	if token == "" {
-		return errors.New("it is empty")
+		return errors.New("leaserenewal: Object.Token returned an empty token; accepted: visible ASCII")
 	}
 	if i := strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
-		return fmt.Errorf("its byte %d is not visible ASCII", i)
+		return fmt.Errorf("leaserenewal: Object.Token returned a token with byte %d (of %d) outside visible ASCII; accepted: visible ASCII", i, len(token))
 	}
 	return nil
 }

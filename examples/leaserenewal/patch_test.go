@@ -87,12 +87,12 @@ func TestL7NoToken(t *testing.T) {
 // L7: without a token to be had, nothing is sent.
 func TestL7TokenFails(t *testing.T) {
 	for want, token := range map[string]func(context.Context) (string, error){
-		"leaserenewal: no token: server is down":                  func(context.Context) (string, error) { return "t", errDown },
-		"leaserenewal: no token: it is empty":                     func(context.Context) (string, error) { return "", nil },
-		"leaserenewal: no token: its byte 3 is not visible ASCII": func(context.Context) (string, error) { return "abc\n", nil },
-		"leaserenewal: no token: its byte 0 is not visible ASCII": func(context.Context) (string, error) { return " abc", nil },
-		"leaserenewal: no token: its byte 1 is not visible ASCII": func(context.Context) (string, error) { return "aä", nil },
-		"leaserenewal: no token: Get [redacted]: EOF": func(context.Context) (string, error) {
+		"leaserenewal: Object.Token failed: server is down":                                                             func(context.Context) (string, error) { return "t", errDown },
+		"leaserenewal: Object.Token returned an empty token; accepted: visible ASCII":                                   func(context.Context) (string, error) { return "", nil },
+		"leaserenewal: Object.Token returned a token with byte 3 (of 4) outside visible ASCII; accepted: visible ASCII": func(context.Context) (string, error) { return "abc\n", nil },
+		"leaserenewal: Object.Token returned a token with byte 0 (of 4) outside visible ASCII; accepted: visible ASCII": func(context.Context) (string, error) { return " abc", nil },
+		"leaserenewal: Object.Token returned a token with byte 1 (of 3) outside visible ASCII; accepted: visible ASCII": func(context.Context) (string, error) { return "aä", nil },
+		"leaserenewal: Object.Token failed: Get [redacted]: EOF": func(context.Context) (string, error) {
 			_, err := (&http.Client{Transport: httptestutil.Script(t, httptestutil.Fail(io.EOF))}).Get("http://sts/?secret=1")
 			return "", err
 		},
@@ -187,7 +187,7 @@ func TestL7AnswerIsClosed(t *testing.T) {
 func TestObjectValidate(t *testing.T) {
 	const (
 		isURL    = "; accepted: an http or https URL with a host"
-		badField = "; accepted: keys with a dot between two, such as spec.lifecycle.shutdownTime, or empty for spec.shutdownTime"
+		badField = "; accepted: keys separated by dots, such as spec.lifecycle.shutdownTime, or empty for spec.shutdownTime"
 	)
 	for _, test := range []struct {
 		obj  leaserenewal.Object
@@ -198,7 +198,7 @@ func TestObjectValidate(t *testing.T) {
 		{leaserenewal.Object{URL: "/x"}, `leaserenewal: Object.URL has the scheme ""` + isURL},
 		{leaserenewal.Object{URL: "ftp://api.example.com/x"}, `leaserenewal: Object.URL has the scheme "ftp"` + isURL},
 		{leaserenewal.Object{URL: "http:///x"}, `leaserenewal: Object.URL has no host` + isURL},
-		{leaserenewal.Object{URL: "http://user:secret@api.example.com:port/"}, `leaserenewal: Object.URL is no URL (it is not shown, since it may hold a password)` + isURL},
+		{leaserenewal.Object{URL: "http://user:secret@api.example.com:port/"}, `leaserenewal: Object.URL is not a URL (it is not shown, since it may hold a password)` + isURL},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "."}, `leaserenewal: Object.ExpiryField is "."` + badField},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "spec."}, `leaserenewal: Object.ExpiryField is "spec."` + badField},
 		{leaserenewal.Object{URL: "http://h/", ExpiryField: "a..b"}, `leaserenewal: Object.ExpiryField is "a..b"` + badField},
@@ -483,7 +483,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 // L7: the pause of BreakerConfig is at most a twentieth of the TTL, and the first one 2
 // s or that; a breaker takes it for any TTL that a Renewal takes.
 func TestL7BreakerConfig(t *testing.T) {
-	for _, test := range []struct{ ttl, first, longest, trial time.Duration }{
+	for _, test := range []struct{ ttl, first, longest, attempt time.Duration }{
 		{24 * time.Hour, 2 * time.Second, 72 * time.Minute, 30 * time.Second},
 		{time.Hour, 2 * time.Second, 3 * time.Minute, 30 * time.Second},
 		{time.Minute, 2 * time.Second, 3 * time.Second, 7500 * time.Millisecond},
@@ -493,7 +493,7 @@ func TestL7BreakerConfig(t *testing.T) {
 		{1, 1, 1, time.Millisecond}, // not the default, which zero would be
 	} {
 		cfg := leaserenewal.BreakerConfig(test.ttl)
-		assert.Equal(t, breaker.Config{InitialRecoveryDelay: test.first, MaxRecoveryDelay: test.longest, TrialTimeout: test.trial}, cfg, test.ttl)
+		assert.Equal(t, breaker.Config{InitialRecoveryDelay: test.first, MaxRecoveryDelay: test.longest, TrialTimeout: test.attempt * 5 / 4}, cfg, test.ttl)
 		_, err := breaker.New(cfg)
 		assert.NoError(t, err)
 	}

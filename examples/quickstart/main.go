@@ -25,9 +25,9 @@ import (
 var (
 	start    = time.Now()
 	url      = flag.String("url", "", "call `URL` instead of a server of the quickstart's own")
-	every    = flag.Duration("every", 250*time.Millisecond, "time between calls")
+	every    = flag.Duration("every", 250*time.Millisecond, "time between calls, above 0")
 	total    = flag.Duration("total", 5*time.Second, "time that a call may take")
-	duration = flag.Duration("for", 12*time.Second, "how long to go on calling")
+	duration = flag.Duration("for", 12*time.Second, "how long to go on calling, above 0")
 )
 
 func main() {
@@ -47,8 +47,13 @@ func main() {
 }
 
 func run(cfg breaker.Config) error {
-	if *every <= 0 {
+	switch {
+	case flag.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	case *every <= 0:
 		return fmt.Errorf("-every is %v; accepted: > 0", *every)
+	case *duration <= 0:
+		return fmt.Errorf("-for is %v; accepted: > 0", *duration)
 	}
 	cfg.OnChange = func(c breaker.Change) {
 		switch c.To {

@@ -1,5 +1,6 @@
-// Package usagesharing sends usage data, the evidence of the requests that a
-// program serves, to a service that collects it. It never hammers that service
+// Package usagesharing sends usage data, the evidence of the requests that a program
+// serves, to a service that collects it: that of 51Degrees, unless Config.URL names
+// another. It never hammers that service
 // when it is sick, never blocks the program, and says what became of every entry.
 //
 //	sender, err := usagesharing.New(usagesharing.Config{Product: "shop"})

@@ -109,7 +109,8 @@ func ownTransport() *http.Transport {
 // Add offers the evidence of one request, and reports whether it was queued. It was
 // not if nothing of it is to be shared, if the same was shared a short while ago, if
 // the queue is full, or if the context of Run has ended. Add keeps nothing of e. It
-// waits for nothing, but calls the Logger for every 1000th that a full queue drops.
+// waits for nothing, but calls the Logger for the first that a full queue drops, and for
+// each 1000th after it.
 //
 // Evidence is the same if what is shared of it is, names and values to the letter,
 // whatever its session id and sequence. Of what was shared, the last 1000 are

@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, std demo.Streams) error {
 	t := timeline{demo.NewTimeline(std.Out)}
 	c, err := newCluster(t, o)
 	if err != nil {
-		return fmt.Errorf("-host: %w", err)
+		return fmt.Errorf("-host is %q: %w; accepted: an address of this machine, without a port", o.host, err)
 	}
 	defer c.close()
 	o.listener.Nodes = func(context.Context) ([]string, error) { return c.addresses(), nil }

@@ -15,7 +15,7 @@ func URLFault(s string) string {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return "is no URL (it is not shown, since it may hold a password)"
+		return "is not a URL (it is not shown, since it may hold a password)"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Sprintf("has the scheme %q", u.Scheme)
 	case u.Hostname() == "":

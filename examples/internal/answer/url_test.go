@@ -20,7 +20,7 @@ func TestURLFault(t *testing.T) {
 		"ftp://h/":                    `has the scheme "ftp"`,
 		"http:///x":                   "has no host",
 		"http://:80/":                 "has no host",
-		"http://user:secret@h:port/":  "is no URL (it is not shown, since it may hold a password)",
+		"http://user:secret@h:port/":  "is not a URL (it is not shown, since it may hold a password)",
 	} {
 		assert.Equal(t, want, answer.URLFault(url), "%q", url)
 	}

@@ -56,7 +56,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.mode, "mode", "status", "what the outage looks like: status (503), drop (connections break) or hang (no answer)")
 	flags.DurationVar(&o.duration, "duration", 16*time.Second, "when the demo ends, above 0")
 	flags.StringVar(&o.field, "field", "spec.shutdownTime", "`path` of the field that holds the expiry")
-	flags.StringVar(&o.token, "token", "demo", "bearer token of the API server, not empty")
+	flags.StringVar(&o.token, "token", "demo", "bearer token of the API server, visible ASCII")
 	flags.IntVar(&o.failures, "failures", 3, "failures that pause sending, 1 to 10000")
 	flags.BoolVar(&o.noBreaker, "no-breaker", false, "keep the lease without a breaker")
 	flags.BoolVar(&o.short, "short", false, "make all durations a fifth of what they are")
@@ -75,8 +75,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	faults.Check(o.outage >= 0, "-outage", o.outage, ">= 0")
 	faults.Check(o.mode == "status" || o.mode == "drop" || o.mode == "hang", "-mode", o.mode, "status, drop or hang")
 	faults.Check(o.duration > 0, "-duration", o.duration, "> 0")
-	faults.Check(leaserenewal.Object{URL: "http://x", ExpiryField: o.field}.Validate() == nil, "-field", o.field, "keys with a dot between two")
-	faults.Check(o.token != "", "-token", o.token, "not empty")
+	faults.Check(leaserenewal.Object{URL: "http://x", ExpiryField: o.field}.Validate() == nil, "-field", o.field, "keys separated by dots")
+	faults.Check(o.token != "" && !strings.ContainsFunc(o.token, func(r rune) bool { return r <= ' ' || r > '~' }), "-token", o.token, "visible ASCII, not empty")
 	faults.Check(o.failures >= 1 && o.failures <= 10000, "-failures", o.failures, "1 to 10000")
 	return o, faults.Err()
 }
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, std demo.Streams) error {
 	}
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("-listen: %w", err)
+		return fmt.Errorf("-listen is %q: %w; accepted: host:port, such as 127.0.0.1:0", o.listen, err)
 	}
 	gate, err := transport.New(transport.Config{Classify: policy.ServerErrors, Breaker: breakerConfig(o), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

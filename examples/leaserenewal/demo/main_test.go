@@ -57,15 +57,15 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-outage", "-1s"}, "-outage is -1s; accepted: >= 0"},
 		{[]string{"-mode", "x"}, "-mode is \"x\"; accepted: status, drop or hang"},
 		{[]string{"-duration", "0"}, "-duration is 0s; accepted: > 0"},
-		{[]string{"-field", "a..b"}, `-field is "a..b"; accepted: keys with a dot between two`},
-		{[]string{"-token", ""}, `-token is ""; accepted: not empty`},
+		{[]string{"-field", "a..b"}, `-field is "a..b"; accepted: keys separated by dots`},
+		{[]string{"-token", ""}, `-token is ""; accepted: visible ASCII, not empty`},
 		{[]string{"-failures", "0"}, "-failures is 0; accepted: 1 to 10000"},
 		{[]string{"-failures", "10001"}, "-failures is 10001; accepted: 1 to 10000"},
 		{[]string{"x", "y"}, `unexpected argument "x"; -h lists the flags`},
 		{[]string{"-ttl", "-1s", "-duration", "-2s"}, "-ttl is -1s; accepted: > 0\n-duration is -2s; accepted: > 0"},
 		{[]string{"-ttl", "soon"}, `invalid value "soon" for flag -ttl: parse error; -h lists the flags`},
 		{[]string{"-what"}, "flag provided but not defined: -what; -h lists the flags"},
-		{[]string{"-listen", "nowhere"}, "-listen: listen tcp: address nowhere: missing port in address"},
+		{[]string{"-listen", "nowhere"}, `-listen is "nowhere": listen tcp: address nowhere: missing port in address; accepted: host:port, such as 127.0.0.1:0`},
 	} {
 		var out bytes.Buffer
 		assert.EqualError(t, run(t.Context(), test.args, demo.Streams{Out: &out}), test.want)

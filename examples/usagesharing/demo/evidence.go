@@ -51,7 +51,7 @@ func jsonLines(r io.Reader) source {
 			if line = bytes.TrimSpace(line); len(line) > 0 {
 				evidence, err := parseEvidence(line)
 				if err != nil {
-					err = fmt.Errorf("line %d of the evidence is no JSON object of strings: %w", number, err)
+					err = fmt.Errorf("line %d of the evidence is not a JSON object of strings: %w", number, err)
 				}
 				return evidence, err
 			}

@@ -45,7 +45,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.DurationVar(&c.RequestTimeout, "request-timeout", 0, "how long the answer to a message may take (default 1m0s)")
 	flags.IntVar(&c.MinEntriesPerMessage, "min-entries-per-message", 0, "how many entries a message holds at least (default 50)")
 	flags.IntVar(&c.MaxQueueSize, "max-queue-size", 0, "how many entries may wait (default the larger of 1000 and 10 messages)")
-	flags.Float64Var(&c.SharePercentage, "share-percentage", 0, "the part of the evidence that is shared, above 0 and up to 1 (default 1)")
+	flags.Float64Var(&c.SharePercentage, "share-percentage", 0, "the part of the evidence that is shared, 0 to 1, where 0 means all (default 1)")
 	flags.DurationVar(&c.RepeatEvidenceInterval, "repeat-evidence-interval", 0, "for how long equal evidence is not shared again (default 20m0s)")
 	list(flags, &c.BlockedHTTPHeaders, "blocked-http-headers", "headers that are not shared, with commas (default cookie)")
 	list(flags, &c.IncludedQueryStringParameters, "included-query-string-parameters", "query parameters that are shared, with commas")

@@ -52,10 +52,14 @@ func run(ctx context.Context, args []string, std demo.Streams) error {
 		defer own.http.Close()
 		o.sender.URL = own.url
 	}
-	o.sender.Logger = slog.New(slog.NewTextHandler(std.Err, nil))
+	began := time.Now()
+	o.sender.Logger = slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{ReplaceAttr: sinceStart(began)}))
 	sender, err := usagesharing.New(o.sender)
 	if err != nil {
 		return err
+	}
+	if o.evidence == "" {
+		fmt.Fprintln(std.Out, "the evidence is made up; every tenth request repeats the one before, and is not shared")
 	}
 	if own != nil {
 		fmt.Fprintf(std.Out, "the demo's own service, %s, fails from %v to %v\n", own.url, o.fails, o.recovers)
@@ -76,7 +80,7 @@ func run(ctx context.Context, args []string, std demo.Streams) error {
 		fed <- err
 		end(cmp.Or(err, errors.New("no more evidence")))
 	}()
-	watch(ctx, sender, std.Out, o.progress)
+	watch(ctx, sender, std.Out, began, o.progress)
 	fmt.Fprintf(std.Out, "ending: %v\n", context.Cause(ctx))
 	<-ended
 	err = summarize(std.Out, sender.Stats(), own)
@@ -85,6 +89,16 @@ func run(ctx context.Context, args []string, std demo.Streams) error {
 		return errors.Join(feedErr, err)
 	default: // it waits for standard input
 		return err
+	}
+}
+
+// sinceStart makes the time of a log record that of the progress lines.
+func sinceStart(began time.Time) func([]string, slog.Attr) slog.Attr {
+	return func(groups []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey && len(groups) == 0 {
+			a.Value = slog.StringValue(fmt.Sprintf("%.2fs", a.Value.Time().Sub(began).Seconds()))
+		}
+		return a
 	}
 }
 
@@ -114,8 +128,7 @@ func feed(ctx context.Context, sender *usagesharing.Sender, next source, rate in
 }
 
 // watch tells how it goes until ctx ends.
-func watch(ctx context.Context, sender *usagesharing.Sender, out io.Writer, every time.Duration) {
-	began := time.Now()
+func watch(ctx context.Context, sender *usagesharing.Sender, out io.Writer, began time.Time, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

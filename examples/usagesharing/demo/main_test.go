@@ -64,13 +64,13 @@ func TestEvidenceFromAFile(t *testing.T) {
 	assert.NotContains(t, out, "received")
 }
 
-// U13: a line that is no JSON object is named by its number; what came before it is
+// U13: a line that is not a JSON object is named by its number; what came before it is
 // sent.
 func TestLineThatIsNoObject(t *testing.T) {
 	for _, bad := range []string{"nonsense", "null", "3", `"text"`, `["header.a"]`, `{"header.a":1}`, `{"header.a":null}`, `{"header.a":"1"`, `{} {}`} {
 		out, _, err := play(t.Context(), strings.NewReader("{\"header.a\":\"1\"}\n\n"+bad+"\n{\"header.a\":\"2\"}\n"), "-evidence", "-")
-		assert.ErrorContains(t, err, "line 3 of the evidence is no JSON object of strings: ", bad)
-		assert.Contains(t, out, "\nending: line 3 of the evidence is no JSON object", bad)
+		assert.ErrorContains(t, err, "line 3 of the evidence is not a JSON object of strings: ", bad)
+		assert.Contains(t, out, "\nending: line 3 of the evidence is not a JSON object", bad)
 		assert.Contains(t, out, "= delivered 1 ", bad)
 		assert.Contains(t, out, "received        1 entries in 1 messages", bad)
 	}
