@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,20 +33,20 @@ func Redact(req *http.Request, err error) error {
 	}
 	const most = 500
 	text := err.Error()
-	clean := suspicious.ReplaceAllString(Excerpt(req, text, math.MaxInt), hidden)
-	clean, rest, _ := strings.Cut(clean, "\n")
+	clean := Excerpt(req, text[:min(len(text), 100*most)], math.MaxInt) // there is no more to be seen, but to look for
+	clean, rest, _ := strings.Cut(suspicious.ReplaceAllString(clean, hidden), "\n")
 	if utf8.RuneCountInString(clean) > most || strings.TrimSpace(rest) != "" {
-		clean = Excerpt(nil, clean, most-len(hidden)-1) + " " + hidden
+		clean = strings.TrimSpace(Excerpt(nil, clean, most-len(hidden)-1) + " " + hidden)
 	}
 	if clean == text {
 		return err
 	}
-	return redacted{err, clean}
+	return &redacted{err, clean}
 }
 
-// suspicious is a quote as a character, quoted text, to the end if that is missing, and a
-// URL.
-var suspicious = regexp.MustCompile(`'"'|"(?:[^"\\]|\\(?s:.))*(?:"|\\?$)|[A-Za-z][A-Za-z0-9+.-]*://\S*`)
+// suspicious is what encoding/json says of a quote, quoted text, to the end if that is
+// missing, and a URL.
+var suspicious = regexp.MustCompile(`invalid character '"'|"(?:[^"\\]|\\(?s:.))*(?:"|\\?$)|[A-Za-z][A-Za-z0-9+.-]*://\S*`)
 
 // redacted is an error with another text.
 type redacted struct {
@@ -53,11 +54,11 @@ type redacted struct {
 	text string
 }
 
-func (e redacted) Error() string { return e.text }
-func (e redacted) Unwrap() error { return e.error }
+func (e *redacted) Error() string { return e.text }
+func (e *redacted) Unwrap() error { return e.error }
 
 // Timeout reports whether the error is a timeout: net/http asks each error for that.
-func (e redacted) Timeout() bool {
+func (e *redacted) Timeout() bool {
 	timeout, ok := e.error.(interface{ Timeout() bool })
 	return ok && timeout.Timeout()
 }
@@ -71,14 +72,14 @@ func (e redacted) Timeout() bool {
 //     them,
 //   - the values of its query,
 //
-// each as it is in req, and as it is encoded in a URL. A secret of fewer than 4 bytes is
+// each as it is in req, and as it is encoded in a URL. Other headers are not looked at. A secret of fewer than 4 bytes is
 // not looked for, since it may be a part of any text. The excerpt is valid UTF-8 of no
 // more than n characters, and has nothing of what comes after the first n of the text.
 // req may be nil.
 func Excerpt(req *http.Request, text string, n int) string {
 	secret := secretIn(text, secretsOf(req))
 	var excerpt strings.Builder
-	for i := 0; i < len(text); {
+	for i := 0; i < len(text) && n > 0; {
 		next, end := hidden, i
 		for end < len(text) && secret[end] {
 			end++
@@ -105,29 +106,37 @@ const shortestSecret = 4 // bytes
 // of one that the end of text cuts.
 func secretIn(text string, secrets []string) []bool {
 	belongs := make([]bool, len(text))
-	mark := func(from, to int) {
-		for i := from; i < to; i++ {
-			belongs[i] = true
-		}
-	}
 	for _, secret := range secrets {
-		for from, marked := 0, 0; ; from++ { // they may overlap
-			at := strings.Index(text[from:], secret)
-			if at < 0 {
-				break
-			}
-			from += at
-			mark(max(from, marked), from+len(secret))
-			marked = from + len(secret)
-		}
-		for n := len(secret) - 1; n >= shortestSecret; n-- {
-			if strings.HasSuffix(text, secret[:n]) {
-				mark(len(text)-n, len(text))
-				break
-			}
-		}
+		mark(belongs, text, secret)
 	}
 	return belongs
+}
+
+// mark finds a secret in a text as Knuth, Morris and Pratt do: in linear time, whatever a
+// server answers, with occurrences that overlap, and the beginning of one at the end.
+func mark(belongs []bool, text, secret string) {
+	border := make([]int, len(secret)+1) // of the first n bytes: as many end as they begin
+	next := func(matched int, c byte) int {
+		for matched == len(secret) || matched > 0 && secret[matched] != c {
+			matched = border[matched]
+		}
+		if secret[matched] == c {
+			matched++
+		}
+		return matched
+	}
+	for i := 1; i < len(secret); i++ {
+		border[i+1] = next(border[i], secret[i])
+	}
+	matched, marked := 0, 0
+	for i := range len(text) {
+		matched = next(matched, text[i])
+		if matched == len(secret) || i == len(text)-1 && matched >= shortestSecret {
+			for marked = max(marked, i+1-matched); marked <= i; marked++ {
+				belongs[marked] = true
+			}
+		}
+	}
 }
 
 // secretsOf returns what is secret in a request.
@@ -138,17 +147,19 @@ func secretsOf(req *http.Request) []string {
 	var secrets []string
 	add := func(secret string) {
 		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.User(secret).String()} {
-			if len(form) >= shortestSecret {
+			if len(form) >= shortestSecret && !slices.Contains(secrets, form) {
 				secrets = append(secrets, form)
 			}
 		}
 	}
-	authorization := strings.Fields(req.Header.Get("Authorization"))
-	if len(authorization) > 1 {
-		authorization = authorization[1:] // without the scheme
-	}
-	for _, field := range authorization {
-		add(field)
+	for _, authorization := range req.Header.Values("Authorization") {
+		fields := strings.Fields(authorization)
+		if len(fields) > 1 {
+			fields = fields[1:] // without the scheme
+		}
+		for _, field := range fields {
+			add(field)
+		}
 	}
 	if req.URL == nil {
 		return secrets

@@ -48,6 +48,7 @@ func TestD59SecretsInAnAnswer(t *testing.T) {
 		{"http://h/?token=abcabcabc", "", "a abcabcabcabc b", "a [redacted] b"},
 		{"http://h/?token=abc+123:456", "", "abc%20123:456 abc%20123%3A456", "[redacted] [redacted]"},
 		{"http://h/?token=abc123", "", "the content breaks off in abc12", "the content breaks off in [redacted]"},
+		{"http://h/?token=abc123", "", "the content breaks off in abc1", "the content breaks off in [redacted]"},
 		{"http://h/?token=abc123", "", "the content breaks off in abc", "the content breaks off in abc"},
 		{"http://h/?a=1&b=xyz", "", "1 xyz", "1 xyz"},
 		{"http://h/", "", "Bearer ", "Bearer "},
@@ -102,6 +103,7 @@ func TestExcerptOfNoRequest(t *testing.T) {
 	assert.Equal(t, "ab", transport.Excerpt(&http.Request{}, "abc", 2))
 	assert.Empty(t, transport.Excerpt(nil, "abc", 0))
 	assert.Empty(t, transport.Excerpt(nil, "abc", -1))
+	assert.Empty(t, transport.Excerpt(nil, "abc", math.MinInt))
 	assert.Equal(t, "abc", transport.Excerpt(nil, "abc", math.MaxInt))
 }
 
@@ -117,13 +119,15 @@ func TestD59Redact(t *testing.T) {
 		`Get "http://h/?a=\"b\" c": EOF`:                     "Get [redacted]: EOF",
 		`malformed HTTP response "Set-Cookie a=b" and "c`:    `malformed HTTP response [redacted] and [redacted]`,
 		"answer: \"token one\nand two\" only":                "answer: [redacted] only",
-		`invalid character '"' in text: "three"`:             `invalid character [redacted] in text: [redacted]`,
+		`invalid character '"' in text: "three"`:             `[redacted] in text: [redacted]`,
 		"it said \"four\\\nand five\\":                       "it said [redacted]",
 		"no way to http://h/it's/p?x=1&b=six here":           "no way to [redacted] here",
 		strings.Repeat("x", 500):                             strings.Repeat("x", 500),
 		strings.Repeat("x", 501):                             strings.Repeat("x", 489) + " [redacted]",
 		"cannot fetch token: 401\nResponse: nothing for you": "cannot fetch token: 401 [redacted]",
-		"EOF\n": "EOF",
+		"\nno first line":                                    "[redacted]",
+		"EOF\n":                                              "EOF",
+		"bad answer '\"'three\"' here":                       "bad answer '[redacted]' here",
 	} {
 		err := errors.New(text)
 		got := transport.Redact(req, err)
@@ -141,8 +145,16 @@ func TestRedact(t *testing.T) {
 	require.EqualError(t, err, "EOF [redacted]")
 	require.ErrorIs(t, err, io.EOF)
 
+	several := transport.Redact(nil, uncomparable{errors.New(`"a"`)})
+	require.ErrorIs(t, several, several) // and no panic
+	require.EqualError(t, transport.Redact(nil, errors.New(strings.Repeat("x\n", 10<<20))), "x [redacted]")
+
 	for cause, want := range map[error]bool{os.ErrDeadlineExceeded: true, io.EOF: false} {
 		err := transport.Redact(nil, &url.Error{Op: "Get", URL: "http://h/", Err: cause})
 		require.Equal(t, want, (&url.Error{Err: err}).Timeout())
 	}
 }
+
+type uncomparable []error
+
+func (u uncomparable) Error() string { return errors.Join(u...).Error() }

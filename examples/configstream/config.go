@@ -38,8 +38,8 @@ type Config struct {
 	//
 	// An address is a base URL, such as https://node1.example.com:18091/prefix, or a
 	// host without scheme, then http: 10.0.0.1:8091, [fe80::1]:8091, ::1. User info
-	// in it is sent as Basic authorization. Of addresses that are equal to the letter,
-	// one is tried.
+	// in it is sent as Basic authorization. Of addresses that lead to the same URL, one
+	// is tried.
 	Nodes func(context.Context) ([]string, error)
 
 	// Path is where a node serves the stream: it is joined to the path of the address,

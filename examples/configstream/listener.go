@@ -75,9 +75,10 @@ func (l *Listener) Latest() (Update, bool) {
 }
 
 // Run listens until ctx ends, and then returns context.Cause(ctx), whatever it is doing,
-// with the stream closed: at once, or up to 10 ms later if Nodes or OnConfig is at work,
-// or a large document is read. It can be called again after that; while it runs, a
-// second Run is refused with an error. The configuration held stays.
+// with the stream closed: at once, or some milliseconds later if Nodes or OnConfig is at
+// work, or a large document arrives; what is at work after 10 ms is left behind. It can
+// be called again after that; while it runs, a second Run is refused with an error. The
+// configuration held stays.
 func (l *Listener) Run(ctx context.Context) error {
 	if !l.running.CompareAndSwap(false, true) {
 		return errRunning

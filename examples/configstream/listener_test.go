@@ -540,24 +540,27 @@ func TestS5Host(t *testing.T) {
 // S5: the path and its query are appended to the address, and user info becomes Basic
 // authorization.
 func TestS5Request(t *testing.T) {
-	l, err := configstream.New(configstream.Config{
-		Nodes: func(context.Context) ([]string, error) { return []string{"http://user:secret@a:1/base?x=1#f"}, nil },
-		Path:  "/pools/main%2F1?y=2",
-		Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
-			assert.Equal(t, http.MethodGet, req.Method)
-			assert.Equal(t, "a:1", req.URL.Host)
-			assert.Equal(t, "/base/pools/main%2F1?x=1&y=2", req.URL.RequestURI())
-			user, password, _ := req.BasicAuth()
-			assert.Equal(t, "user secret", user+" "+password)
-			assert.Nil(t, req.Body)
-			return nil, io.EOF
-		}),
-		Logger: slog.New(slog.DiscardHandler),
+	synctest.Test(t, func(t *testing.T) {
+		l, err := configstream.New(configstream.Config{
+			Nodes: func(context.Context) ([]string, error) { return []string{"http://user:secret@a:1/base?x=1#f"}, nil },
+			Path:  "/pools/main%2F1?y=2",
+			Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+				assert.Equal(t, http.MethodGet, req.Method)
+				assert.Equal(t, "a:1", req.URL.Host)
+				assert.Equal(t, "/base/pools/main%2F1?x=1&y=2", req.URL.RequestURI())
+				user, password, _ := req.BasicAuth()
+				assert.Equal(t, "user secret", user+" "+password)
+				assert.Equal(t, "application/json", req.Header.Get("Accept"))
+				assert.Nil(t, req.Body)
+				return nil, io.EOF
+			}),
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		assert.Equal(t, context.DeadlineExceeded, l.Run(ctx))
 	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	assert.Equal(t, context.DeadlineExceeded, l.Run(ctx))
 }
 
 // S6: anything but 200 is an error, next node; 401 and 403 are reported as such; no
@@ -667,8 +670,6 @@ func TestS7SecondRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, map[string]http.HandlerFunc{"a": sends(`{"rev":1}` + "\n")})
 		r := listen(t, c, configstream.Config{}, "a")
-		_, ok := r.Latest()
-		assert.False(t, ok)
 		pass(time.Second)
 		assert.EqualError(t, r.Run(t.Context()), "configstream: Run is running already")
 		r.stop()
@@ -1150,18 +1151,20 @@ func TestDefaults(t *testing.T) {
 	defer slog.SetDefault(slog.Default())
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, map[string]http.HandlerFunc{"a": sends("1\n")})
+		c := newCluster(t, map[string]http.HandlerFunc{"a": sends("1\n2\n")})
 		l, err := configstream.New(configstream.Config{
 			Nodes:     func(context.Context) ([]string, error) { return []string{"a"}, nil },
 			Transport: c,
 		})
 		require.NoError(t, err)
+		_, ok := l.Latest()
+		assert.False(t, ok)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		assert.Equal(t, context.DeadlineExceeded, l.Run(ctx))
 		u, ok := l.Latest()
 		assert.True(t, ok)
-		assert.Equal(t, "1", string(u.Config))
+		assert.Equal(t, "2", string(u.Config))
 	})
 	assert.Contains(t, log.String(), `msg="stream begun" node=http://a`)
 }

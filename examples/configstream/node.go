@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/respitehttp/respite/examples/internal/answer"
@@ -29,7 +30,7 @@ func parseNode(address string, path *url.URL) (node, error) {
 	}
 	n := node{address: address, name: u.Scheme + "://" + u.Host, host: u.Hostname()}
 	if path.Path != "" || u.Path == "" {
-		u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + "/" + strings.TrimPrefix(path.EscapedPath(), "/")
+		u.RawPath = strings.TrimRight(u.EscapedPath(), "/") + "/" + strings.TrimLeft(path.EscapedPath(), "/")
 		u.Path, _ = url.PathUnescape(u.RawPath) // both parts are escaped
 	}
 	u.RawQuery = strings.Trim(u.RawQuery+"&"+path.RawQuery, "&")
@@ -37,6 +38,10 @@ func parseNode(address string, path *url.URL) (node, error) {
 	n.url = u.String()
 	return n, nil
 }
+
+// escapedZone is the zone of an IPv6 address as URLs have it. What has no letter after
+// %25 is the interface with that number.
+var escapedZone = regexp.MustCompile(`%25[A-Za-z]`)
 
 // withScheme returns an address as a URL: without a scheme it is http.
 func withScheme(address string) string {
@@ -50,8 +55,8 @@ func withScheme(address string) string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		host = "[" + host + "]"
 	}
-	if strings.HasPrefix(host, "[") { // in a URL, a zone begins with %25
-		host = strings.Replace(strings.Replace(host, "%25", "%", 1), "%", "%25", 1)
+	if strings.HasPrefix(host, "[") && !escapedZone.MatchString(host) {
+		host = strings.Replace(host, "%", "%25", 1)
 	}
 	return "http://" + host + rest
 }

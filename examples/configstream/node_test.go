@@ -37,6 +37,8 @@ func TestS5Addresses(t *testing.T) {
 		{"http://[fe80::1%25eth0]:8091", "/s", "http://[fe80::1%25eth0]:8091/s", "http://[fe80::1%eth0]:8091", "fe80::1%eth0"},
 		{"[fe80::1%eth0]", "/s", "http://[fe80::1%25eth0]/s", "http://[fe80::1%eth0]", "fe80::1%eth0"},
 		{"[fe80::1%25eth0]:1/base", "/s", "http://[fe80::1%25eth0]:1/base/s", "http://[fe80::1%eth0]:1", "fe80::1%eth0"},
+		{"fe80::1%254", "/s", "http://[fe80::1%25254]/s", "http://[fe80::1%254]", "fe80::1%254"},
+		{"[fe80::1%25]:8091", "/s", "http://[fe80::1%2525]:8091/s", "http://[fe80::1%25]:8091", "fe80::1%25"},
 		{"10.0.0.1:8091?x=http://y", "/s", "http://10.0.0.1:8091/s?x=http://y", "http://10.0.0.1:8091", "10.0.0.1"},
 		{"h//x", "/a//b/../c", "http://h//x/a//b/../c", "http://h", "h"},
 		{"http://u:p@h/base/", "/s/?x=1", "http://u:p@h/base/s/?x=1", "http://h", "h"},

@@ -152,7 +152,8 @@ func (w *wreck) fail(rw http.ResponseWriter, r *http.Request) {
 }
 
 // Nodes that fail in every way, for thousands of rounds: no wait of zero, no two attempts
-// at one instant on a node, and in the end no goroutine, no connection and no growth.
+// at one instant on a node, and in the end no connection, no growth, and no goroutine: the
+// bubble would not end.
 func TestSoak(t *testing.T) {
 	rounds := 300
 	if *soak {
@@ -163,7 +164,6 @@ func TestSoak(t *testing.T) {
 		server := httptestutil.NewServer(t, http.HandlerFunc(w.fail))
 		server.Transport.DialContext = w.dial(server.Transport.DialContext)
 		w.base = server.Transport
-		goroutines := runtime.NumGoroutine()
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		asked, taken, lastAsked := 0, 0, time.Time{}
@@ -206,12 +206,10 @@ func TestSoak(t *testing.T) {
 		took := time.Since(start)
 
 		synctest.Wait()
-		assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines+1, "goroutines") // one may still be in OnConfig
 		assert.Zero(t, w.conns, "connections")
 		attempts := w.attempts
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines, "goroutines")
 		assert.Equal(t, attempts, w.attempts, "attempts after the end")
 		assert.Less(t, int64(late.HeapObjects)-int64(early.HeapObjects), int64(rounds), "objects, such as timers, that stay behind")
 		t.Logf("%d rounds, %d attempts, %d configurations in %v; objects on the heap %d, then %d", asked, attempts, taken, took, early.HeapObjects, late.HeapObjects)

@@ -6,13 +6,16 @@ import (
 	"github.com/respitehttp/respite/breaker"
 )
 
+// longestPause is what a breaker has by default.
+const longestPause = 300 * time.Second
+
 // BreakerConfig returns the settings of a breaker for many leases, of which ttl is the
 // shortest TTL: when ten of their renewals have failed within 100 s, a server that is
-// down is asked by one of them at a time, instead of by each. A pause is at most a twentieth of ttl; the first is 2 s, or
-// that twentieth if it is less. A trial may take a quarter longer than an attempt, so
-// that the error of the attempt is the one that is told. The rest is
-// the default, and may be changed. A ttl that is not positive gives a config that
-// [breaker.New] refuses.
+// down is asked by one of them at a time, instead of by each. A pause is at most a
+// twentieth of ttl, or 5 min if that is less; the first is 2 s, or the most if that is
+// less. A trial may take a quarter longer than an attempt, so that the error of the
+// attempt is the one that is told. The rest is the default, and may be changed. A ttl
+// that is not positive gives a config that [breaker.New] refuses.
 //
 // Set transport.Config.Classify to policy.ServerErrors with it: that an object is
 // gone, or a token has expired, says nothing against the server.
@@ -21,7 +24,7 @@ import (
 // for the shortest of them is out of order for all: its attempts time out, also those
 // that are the trials.
 //
-// # Why a pause loses no lease
+// # What a pause costs
 //
 // In parts of the TTL: a renewal begins at most 0.55 after the last one was done, so
 // there is 0.45 left (less what that one took), as much as nine of the longest
@@ -42,7 +45,7 @@ import (
 // trial that is given back, since its lease is no longer kept, costs a first pause more,
 // and one of a client that ignores its context a quarter of an attempt.)
 func BreakerConfig(ttl time.Duration) breaker.Config {
-	longest := max(ttl/20, 1) // a MaxRecoveryDelay of 0 would mean the default
+	longest := min(longestPause, max(ttl/20, 1)) // a MaxRecoveryDelay of 0 would mean the default
 	if ttl <= 0 {
 		longest = -1
 	}

@@ -42,9 +42,9 @@
 // twenty attempts (a dozen, if each hangs), and not one. A renewal that has not returned after an eighth of the
 // TTL, or 30 s if that is less, has failed.
 //
-// Neither a wait nor this time is ever shorter than 1 ms (half of the TTL, if that is 1
-// or 2 ms). This is no limit for a lease that a network can keep: it only bounds what a
-// TTL of a few nanoseconds could do, to 1000 attempts a second.
+// Neither a wait nor this time is ever shorter than 1 ms (or than half of a TTL from 1 to
+// 2 ms). This is no limit for a lease that a network can keep: it only bounds what a TTL
+// of a few nanoseconds could do, to 1000 attempts a second.
 //
 // The figures are those of a renewal loop for leases in Kubernetes.
 //

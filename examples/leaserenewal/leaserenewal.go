@@ -158,8 +158,8 @@ func (r *Renewal) lose() {
 	notify(r.cfg.OnLost)
 }
 
-// wait returns after d, or earlier if the wall clock says that d is over, or that the
-// lease has run out; or when ctx ends.
+// wait returns after d, by whichever clock is the first, or when ctx ends. A lease that
+// runs out meanwhile is reported.
 func (r *Renewal) wait(ctx context.Context, d time.Duration) {
 	due, wallDue := time.Now().Add(d), r.wall().Add(d)
 	for ctx.Err() == nil && time.Until(due) > 0 && r.wall().Before(wallDue) {
@@ -168,7 +168,6 @@ func (r *Renewal) wait(ctx context.Context, d time.Duration) {
 		cancel()
 		if ctx.Err() == nil && !r.lost && !r.wall().Before(r.expiry) {
 			r.lose()
-			return
 		}
 	}
 }

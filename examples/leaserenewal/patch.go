@@ -88,7 +88,8 @@ func (e *StatusError) Is(target error) bool {
 // valid, the function returns what that returns, each time.
 //
 // An answer is read before the function returns, up to 64 KiB and for up to 1 s, or half
-// of the time that is left, so that the next renewal can use the same connection.
+// of the time that is left if that is less, so that the next renewal can use the same
+// connection.
 //
 // The deadline is that of the function's context; client needs none. Many leases may
 // share one client: see [BreakerConfig].

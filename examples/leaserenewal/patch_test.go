@@ -52,6 +52,7 @@ func TestL7Request(t *testing.T) {
 				assert.Equal(t, http.MethodPatch, req.Method)
 				assert.Equal(t, "https://api.example.com/x/y?z=1", req.URL.String())
 				assert.Equal(t, "application/merge-patch+json", req.Header.Get("Content-Type"))
+				assert.Equal(t, "application/json", req.Header.Get("Accept"))
 				assert.EqualValues(t, len(body), req.ContentLength)
 				tokens = append(tokens, req.Header.Get("Authorization"))
 				return httptestutil.Status(200, "{}")(req)
@@ -484,7 +485,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 // s or that; a breaker takes it for any TTL that a Renewal takes.
 func TestL7BreakerConfig(t *testing.T) {
 	for _, test := range []struct{ ttl, first, longest, attempt time.Duration }{
-		{24 * time.Hour, 2 * time.Second, 72 * time.Minute, 30 * time.Second},
+		{24 * time.Hour, 2 * time.Second, 5 * time.Minute, 30 * time.Second},
 		{time.Hour, 2 * time.Second, 3 * time.Minute, 30 * time.Second},
 		{time.Minute, 2 * time.Second, 3 * time.Second, 7500 * time.Millisecond},
 		{20 * time.Second, time.Second, time.Second, 2500 * time.Millisecond},
@@ -561,7 +562,8 @@ type outage struct {
 func (o outage) toll(t *testing.T) (total toll) {
 	count, ttl := o.leases, o.ttl
 	synctest.Test(t, func(t *testing.T) {
-		down, up := time.Now().Add(ttl), time.Now().Add(ttl+o.length)
+		down := time.Now().Add(ttl / 2) // when the first renewals begin
+		up := down.Add(o.length)
 		var mu sync.Mutex
 		expires := map[string]time.Time{} // as the server has it
 		base := roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -613,6 +615,9 @@ func (o outage) toll(t *testing.T) (total toll) {
 			require.NoError(t, err)
 			leases.Go(func() {
 				time.Sleep(ttl / 4 / time.Duration(count) * time.Duration(i))
+				mu.Lock()
+				expires[path] = time.Now().Add(ttl) // it is acquired
+				mu.Unlock()
 				r.Run(ctx)
 			})
 		}
@@ -621,7 +626,7 @@ func (o outage) toll(t *testing.T) (total toll) {
 		mu.Lock()
 		atOutage := maps.Clone(expires)
 		mu.Unlock()
-		time.Sleep(ttl + ttl/4) // all that is lost has run out by then
+		time.Sleep(time.Until(up) + ttl/2) // all that is lost has run out by then
 		cancel()
 		leases.Wait()
 

@@ -13,7 +13,7 @@ const (
 )
 
 // shortest returns the bound of waits and attempts from below: 1 ms, but half of a TTL
-// of 1 or 2 ms. So a lease that no network can keep makes no hot loop.
+// from 1 to 2 ms. So a lease that no network can keep makes no hot loop.
 func shortest(ttl time.Duration) time.Duration {
 	if ttl < time.Millisecond {
 		return time.Millisecond

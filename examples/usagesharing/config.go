@@ -37,8 +37,8 @@ type Config struct {
 
 	// Transport sends the requests, below the back-off and the time limit. If nil,
 	// one of the Sender's own does, over HTTP/1.1, whose connections are closed when
-	// Run ends. It must heed the context of a request, until its response body is closed, or Run may
-	// not end in time.
+	// Run ends. It must heed the context of a request, until its response body is
+	// closed, or Run may not end in time.
 	Transport http.RoundTripper
 
 	// Breaker says when to pause sending, and for how long. Its OnChange may call

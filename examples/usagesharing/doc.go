@@ -22,11 +22,12 @@
 // # The back-off
 //
 // The requests go through a [transport.Gate]. When ten messages have failed within
-// 100 s, sending pauses for 2 s, while Add goes on queueing. (An answer with status 200
-// that breaks off is a failure for that, too, though its message counts as delivered.) Then one message is the
+// 100 s, sending pauses for 2 s, while Add goes on queueing. Then one message is the
 // trial: if it fails, the next pause is longer, up to 300 s; if it succeeds, message
 // follows message, with no further Add, until too few entries for one are left. A
-// message that failed is not sent again, for it may be the message that is at fault.
+// message that failed is not sent again, for it may be the message that is at fault. An
+// answer with status 200 that breaks off counts as a failure for the pause, too, but its
+// message as delivered.
 //
 // # The queue
 //

@@ -146,14 +146,15 @@ func TestLogHoldsNoSecret(t *testing.T) {
 	listener.Close()
 
 	for name, c := range map[string]struct {
-		base string
-		fail func(*url.URL) error
-		want string
+		base    string
+		fail    func(*url.URL) error
+		want    string
+		timeout time.Duration
 	}{
-		"answers":      {echoing, nil, "answer=Cannot POST /p?token=[redacted] for [redacted] ([redacted]); token \"[redacted]\""},
-		"refuses":      {refusing, nil, "refused"},
-		"is silent":    {silent, nil, "within 50ms"},
-		"names itself": {echoing, func(u *url.URL) error { return fmt.Errorf("no way to %v", u) }, "no way to [redacted]"},
+		"answers":      {echoing, nil, "answer=Cannot POST /p?token=[redacted] for [redacted] ([redacted]); token \"[redacted]\"", patience},
+		"refuses":      {refusing, nil, "refused", patience},
+		"is silent":    {silent, nil, "within 50ms", 50 * time.Millisecond},
+		"names itself": {echoing, func(u *url.URL) error { return fmt.Errorf("no way to %v", u) }, "no way to [redacted]", patience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var healthy atomic.Bool
@@ -166,7 +167,7 @@ func TestLogHoldsNoSecret(t *testing.T) {
 			s := newSender(t, usagesharing.Config{
 				URL:                  strings.Replace(c.base, "http://", "http://user:secret@", 1) + "/p?token=abc123#frag",
 				MinEntriesPerMessage: 1,
-				RequestTimeout:       50 * time.Millisecond,
+				RequestTimeout:       c.timeout,
 				Logger:               logged.logger(),
 				Breaker:              breaker.Config{FailuresToEnterRecovery: 2, InitialRecoveryDelay: time.Millisecond},
 				Transport: roundTripper(func(r *http.Request) (*http.Response, error) {

@@ -12,7 +12,6 @@ type queue struct {
 	entries          []entry
 	inFlight         int
 	droppedSinceRoom int
-	closed           bool  // entries are offered no more
 	account          Stats // but for what the fields above say
 }
 
@@ -66,11 +65,11 @@ func (q *queue) settle(batch []entry, r result) {
 	q.account.Messages++
 }
 
-// end closes the queue, drops what was not sent, and returns how much that is. Nothing
-// is in flight then, unless the transport panicked.
-func (q *queue) end() int {
+// dropAll drops what was not sent, and returns how much that is. Nothing is in flight
+// then, unless the transport panicked.
+func (q *queue) dropAll() int {
 	n := len(q.entries) + q.inFlight
-	q.closed, q.entries, q.inFlight = true, nil, 0
+	q.entries, q.inFlight = nil, 0
 	q.account.DroppedShutdown += uint64(n)
 	return n
 }

@@ -448,18 +448,21 @@ func TestEndIsBounded(t *testing.T) {
 // D40 b, U12: a pause is neither waited for nor broken.
 func TestEndInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		logged := new(records)
 		svc := newService(t, httptestutil.Status(503, ""))
-		s := newSender(t, usagesharing.Config{Transport: svc, Breaker: breaker.Config{FailuresToEnterRecovery: 1, InitialRecoveryDelay: 300 * time.Second}})
+		s := newSender(t, usagesharing.Config{Transport: svc, Logger: logged.logger(), Breaker: breaker.Config{FailuresToEnterRecovery: 1, InitialRecoveryDelay: 300 * time.Second}})
 		stop := start(t, s)
 		add(s, 0, 50)
 		synctest.Wait()
-		add(s, 50, 500)
+		s.Add(usagesharing.Evidence{"header.a": "1", "query.sequence": "none"})
+		add(s, 51, 499)
 		time.Sleep(time.Second)
 		began := time.Now()
 		stop()
 		assert.Zero(t, time.Since(began))
 		assert.Len(t, svc.received(), 1)
 		assert.Equal(t, usagesharing.Stats{Accepted: 550, DroppedFailed: 50, DroppedShutdown: 500, Messages: 1, FailedMessages: 1, State: breaker.Open}, s.Stats())
+		assert.Empty(t, logged.with("sequence"), "a message was made in vain")
 	})
 }
 
@@ -548,6 +551,46 @@ func TestRunTwice(t *testing.T) {
 		stop()
 		assert.EqualError(t, s.Run(t.Context()), want)
 		assert.EqualValues(t, 1, s.Stats().Delivered)
+	})
+}
+
+// U12: once the context has ended, nothing is queued, not even at that instant.
+func TestAddRightAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, usagesharing.Config{Transport: newService(t, httptestutil.Status(200, ""))})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		synctest.Wait()
+		assert.True(t, s.Add(visitor(0)))
+		cancel()
+		assert.False(t, s.Add(visitor(1)))
+		assert.Equal(t, context.Canceled, <-ended)
+		assert.Equal(t, usagesharing.Stats{Accepted: 1, Delivered: 1, Messages: 1, AfterEnd: 1}, s.Stats())
+	})
+}
+
+// U1: Add calls nothing but the Logger, also where the breaker has changes to tell.
+func TestAddCallsNoOnChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSender(t, usagesharing.Config{
+			Transport:            newService(t, httptestutil.Status(503, ""), httptestutil.Hang()),
+			MinEntriesPerMessage: 1, MaxQueueSize: 3,
+			Breaker: breaker.Config{
+				FailuresToEnterRecovery: 1, TrialTimeout: 10 * time.Second,
+				OnChange: func(breaker.Change) { time.Sleep(5 * time.Second) },
+			},
+		})
+		stop := start(t, s)
+		add(s, 0, 1)
+		time.Sleep(20 * time.Second) // paused, and then in a trial that hangs
+		add(s, 1, 3)
+		time.Sleep(time.Minute)
+		add(s, 4, 3)
+		began := time.Now()
+		assert.False(t, s.Add(visitor(10)))
+		assert.Zero(t, time.Since(began))
+		stop()
 	})
 }
 

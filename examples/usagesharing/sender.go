@@ -32,6 +32,7 @@ type Sender struct {
 	// mu guards the following. It is not held while anything waits, nor while a
 	// Transport, a Logger or an OnChange is called.
 	mu      sync.Mutex
+	open    context.Context // entries are queued until it ends, with that of Run
 	tracker *tracker
 	queue   queue
 }
@@ -91,6 +92,7 @@ func New(cfg Config) (*Sender, error) {
 			seed:            maphash.MakeSeed(),
 		},
 		enough:  make(chan struct{}, 1),
+		open:    context.Background(),
 		tracker: newTracker(cfg.RepeatEvidenceInterval),
 		queue:   queue{limit: cfg.MaxQueueSize},
 	}, nil
@@ -118,28 +120,28 @@ func ownTransport() *http.Transport {
 func (s *Sender) Add(e Evidence) bool {
 	var some [32]field // more than most requests have, to spare an allocation
 	fields, fingerprint := s.filter.apply(some[:0], e)
-	queued, dropped := s.enqueue(fields, fingerprint, time.Now())
+	queued, dropped, total := s.enqueue(fields, fingerprint, time.Now())
 	if dropped%1000 == 1 {
-		s.logger().Warn("usage sharing: queue is full, new entries are dropped", "size", s.cfg.MaxQueueSize, "dropped", dropped, "total", s.Stats().DroppedFull)
+		s.logger().Warn("usage sharing: queue is full, new entries are dropped", "size", s.cfg.MaxQueueSize, "dropped", dropped, "total", total)
 	}
 	return queued
 }
 
 // enqueue reports whether the fields were queued, and if they found no room, how many
-// have not since there was some.
-func (s *Sender) enqueue(fields []field, fingerprint uint64, now time.Time) (queued bool, dropped int) {
+// have not since there was some, and in all.
+func (s *Sender) enqueue(fields []field, fingerprint uint64, now time.Time) (queued bool, dropped int, total uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.queue.closed:
+	case s.open.Err() != nil:
 		s.queue.account.AfterEnd++
-		return false, 0
+		return false, 0, 0
 	case len(fields) == 0 || s.tracker.repeats(fingerprint, now):
 		s.queue.account.NotShared++
-		return false, 0
+		return false, 0, 0
 	}
 	if dropped := s.queue.offer(fields); dropped > 0 {
-		return false, dropped
+		return false, dropped, s.queue.account.DroppedFull
 	}
 	s.tracker.shared(fingerprint, now)
 	if len(s.queue.entries) == s.cfg.MinEntriesPerMessage {
@@ -148,7 +150,7 @@ func (s *Sender) enqueue(fields []field, fingerprint uint64, now time.Time) (que
 		default:
 		}
 	}
-	return true, 0
+	return true, 0, 0
 }
 
 // Stats returns the account at this instant.
@@ -177,6 +179,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		return errors.New("usagesharing: Run is running, or has ended: a Sender runs once")
 	}
 	defer s.end()
+	defer s.openUntil(ctx)()
 	sending, cancel := s.outlast(ctx)
 	defer cancel()
 
@@ -184,10 +187,18 @@ func (s *Sender) Run(ctx context.Context) error {
 	for s.ready(ctx) {
 		s.sendNext(sending, m)
 	}
-	s.close() // as outlast does, which may come later
-	for s.sendNext(sending, m) {
+	for s.gate.Breaker.State() != breaker.Open && s.sendNext(sending, m) {
 	}
 	return context.Cause(ctx)
+}
+
+// openUntil lets Add queue until ctx ends or the returned function is called.
+func (s *Sender) openUntil(ctx context.Context) context.CancelFunc {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var cancel context.CancelFunc
+	s.open, cancel = context.WithCancel(ctx)
+	return cancel
 }
 
 // ready waits until there is enough for a message and no pause. It reports false
@@ -211,17 +222,10 @@ func (s *Sender) queued() int {
 	return len(s.queue.entries)
 }
 
-// close ends the queueing.
-func (s *Sender) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queue.closed = true
-}
-
 // end drops what is left, also when Run panics.
 func (s *Sender) end() {
 	s.mu.Lock()
-	dropped := s.queue.end()
+	dropped := s.queue.dropAll()
 	s.mu.Unlock()
 	if dropped > 0 {
 		s.logger().Warn("usage sharing: entries dropped at shutdown", "dropped", dropped)
@@ -231,14 +235,12 @@ func (s *Sender) end() {
 	}
 }
 
-// outlast closes the queue when ctx ends, also while a message is in flight, and
-// returns a context that ends ShutdownTimeout after that. RequestTimeout holds in it,
-// whatever limits ctx has.
+// outlast returns a context that ends ShutdownTimeout after ctx does. RequestTimeout
+// holds in it, whatever limits ctx has.
 func (s *Sender) outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	limits := timeouts.Limits{Total: s.cfg.RequestTimeout}
 	sending, cancel := context.WithCancel(timeouts.WithLimits(context.WithoutCancel(ctx), limits))
 	stop := context.AfterFunc(ctx, func() {
-		s.close()
 		select {
 		case <-time.After(s.cfg.ShutdownTimeout):
 			cancel()

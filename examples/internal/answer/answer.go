@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/respitehttp/respite/transport"
@@ -22,8 +23,9 @@ const (
 )
 
 // To returns the answer to req, as client does, but for two things. A redirect is an
-// answer like another: it is not followed. And the error is fit for a log: it has no
-// *url.Error around it, which names the URL, and is what [transport.Redact] returns.
+// answer like another: it is not followed, whatever client.CheckRedirect says, and the
+// response is without its Location. And the error is fit for a log: it has no *url.Error
+// around it, which names the URL, and is what [transport.Redact] returns.
 func To(client *http.Client, req *http.Request) (*http.Response, error) {
 	once := *client
 	once.Transport = noRedirect{client.Transport}
@@ -61,7 +63,7 @@ func (t noRedirect) RoundTrip(req *http.Request) (*http.Response, error) {
 // content, without the secrets of req ([transport.Excerpt]).
 //
 // The content is read up to 64 KiB, and for up to 1 s, or half of the time that is left
-// until the deadline of req, so that its connection can be used again. A content that
+// until the deadline of req if that is less, so that its connection can be used again. A content that
 // breaks off or takes too long is one that is short: the status has arrived.
 func Brief(client *http.Client, req *http.Request) (status int, excerpt string, err error) {
 	ctx, cancel := context.WithCancel(req.Context())
@@ -70,14 +72,15 @@ func Brief(client *http.Client, req *http.Request) (status int, excerpt string, 
 	if err != nil {
 		return 0, "", err
 	}
-	defer resp.Body.Close()
+	closeBody := sync.OnceFunc(func() { resp.Body.Close() })
+	defer closeBody()
 	longest := longestRead
 	if deadline, ok := ctx.Deadline(); ok {
 		longest = min(longest, time.Until(deadline)/2)
 	}
 	defer time.AfterFunc(longest, cancel).Stop()
 	// The end of the context does not end a Read of the body of a 101.
-	defer context.AfterFunc(ctx, func() { resp.Body.Close() })()
+	defer context.AfterFunc(ctx, closeBody)()
 	// One byte more, or the end of a content of just so many would not be seen.
 	content, _ := io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
 	return resp.StatusCode, transport.Excerpt(req, string(content), mostCharacters), nil

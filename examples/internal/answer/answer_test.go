@@ -175,6 +175,31 @@ func TestAnswerThatDoesNotEnd(t *testing.T) {
 	}
 }
 
+// The body is closed once, also when its end is not waited for.
+func TestBodyIsClosedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: httptestutil.Script(t, func(req *http.Request) (*http.Response, error) {
+			resp, err := httptestutil.Status(503, "")(req)
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{stalled{req.Context()}, httptestutil.Body(t, "")}
+			return resp, err
+		})}
+		_, _, err := answer.Brief(client, get(t, "http://h/"))
+		assert.NoError(t, err)
+	})
+}
+
+// stalled is a reader that has nothing to give until its context ends.
+type stalled struct{ ctx context.Context }
+
+func (s stalled) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	time.Sleep(time.Millisecond) // what else is due at the end comes first
+	return 0, s.ctx.Err()
+}
+
 // D61: nor is a connection that the server has switched to another protocol.
 func TestSwitchedProtocol(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

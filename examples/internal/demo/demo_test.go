@@ -73,16 +73,20 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
+// roleVariable tells a process that it is a demo, and what it does.
+const roleVariable = "RESPITE_TEST_OF_DEMO_MAIN"
+
 // Main is the whole of a process, so it is run in one: this test binary, told so by its
 // environment.
 func TestMain(m *testing.M) {
-	what, ok := os.LookupEnv("DEMO")
+	what, ok := os.LookupEnv(roleVariable)
 	if !ok {
 		os.Exit(m.Run())
 	}
 	demo.Main(func(ctx context.Context, args []string, std demo.Streams) error {
 		fmt.Fprintln(std.Out, "runs")
 		switch what {
+		case "ends":
 		case "fails":
 			return errors.New("no luck")
 		case "helps":
@@ -97,6 +101,19 @@ func TestMain(m *testing.M) {
 			}
 			<-ctx.Done()
 			fmt.Fprintln(std.Out, "ends")
+		case "interrupted twice":
+			self, err := os.FindProcess(os.Getpid())
+			if err != nil {
+				return err
+			}
+			for { // until it is no more
+				if err := self.Signal(os.Interrupt); err != nil {
+					return err
+				}
+				<-ctx.Done()
+			}
+		default:
+			return fmt.Errorf("unknown role %q", what)
 		}
 		return nil
 	})
@@ -111,10 +128,12 @@ func TestMainOfAProcess(t *testing.T) {
 		"fails":       {"runs\n", "demo: no luck\n", 1},
 		"helps":       {"runs\n", "", 0},
 		"interrupted": {"runs\nends\n", "", 0},
+
+		"interrupted twice": {"runs\n", "", -1}, // it did not exit, but was killed
 	} {
 		var out, log bytes.Buffer
 		process := exec.Command(os.Args[0])
-		process.Env = append(os.Environ(), "DEMO="+what)
+		process.Env = append(os.Environ(), roleVariable+"="+what)
 		process.Stdout, process.Stderr = &out, &log
 		err := process.Run()
 		if want.code == 0 {
