@@ -506,9 +506,32 @@ func TestT6Released(t *testing.T) {
 				<-done
 				require.Error(t, child.Err())
 				<-child.Done()
+				synctest.Wait() // for what the timer does last
 				require.Zero(t, ctx.watchers.Load())
 			})
 		})
+	}
+}
+
+// A context that is over when the request is made is over for the base, too, before it
+// can do anything.
+func TestContextThatIsOver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		transport := &timeouts.Transport{
+			Limits: timeouts.Limits{Total: time.Minute, Header: time.Minute, Idle: time.Minute},
+			Base: base(func(req *http.Request) (*http.Response, error) {
+				select {
+				case <-req.Context().Done():
+				default:
+					t.Error("not over for the base")
+				}
+				return nil, context.Cause(req.Context())
+			}),
+		}
+		_, err := transport.RoundTrip(get(t, ctx, "http://server.example/"))
+		require.Equal(t, context.Canceled, err)
 	}
 }
 

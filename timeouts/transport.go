@@ -16,7 +16,7 @@
 // The sooner of a limit and the caller's own deadline ends the request. Where it
 // is the caller's, or the caller cancels, the error is what the base makes of it,
 // as without this package. A request whose caller has a deadline before all the
-// limits goes to the base untouched.
+// limits goes to the base untouched, and so does one whose context is over already.
 //
 // The limits work through the context of the request, as any deadline does, so they
 // end what the base lets it end. A base that ignores it is not ended. Nor is
@@ -66,7 +66,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		limits = limits.before(time.Until(deadline))
 	}
-	if limits == (Limits{}) {
+	if limits == (Limits{}) || ctx.Err() != nil { // over already: the base is to see that at once
 		return t.base().RoundTrip(req)
 	}
 
