@@ -901,27 +901,6 @@ func TestL6NoLossAfterTheEnd(t *testing.T) {
 	})
 }
 
-// L6: nor one that comes at the instant at which the context ends, in the middle of an
-// attempt.
-func TestL6LossAtTheEnd(t *testing.T) {
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			renewal, err := leaserenewal.New(leaserenewal.Config{
-				TTL: time.Minute,
-				Renew: func(ctx context.Context, _ time.Time) error {
-					<-ctx.Done()
-					return context.Cause(ctx)
-				},
-				OnLost: func() { assert.NoError(t, ctx.Err()) },
-			})
-			require.NoError(t, err)
-			require.Equal(t, context.DeadlineExceeded, renewal.Run(ctx))
-		})
-	}
-}
-
 // L4: by the wall clock, too, the TTL counts from the start of a renewal, not from its
 // end, which the server has not seen.
 func TestL4WallClockCountsFromTheStart(t *testing.T) {
