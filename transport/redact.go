@@ -33,7 +33,8 @@ func Redact(req *http.Request, err error) error {
 	}
 	const most = 500
 	text := err.Error()
-	clean := Excerpt(req, text[:min(len(text), 100*most)], math.MaxInt) // there is no more to be seen, but to look for
+	// A beginning will do, however long the text is.
+	clean := Excerpt(req, text[:min(len(text), 100*most)], math.MaxInt)
 	clean, rest, _ := strings.Cut(suspicious.ReplaceAllString(clean, hidden), "\n")
 	if utf8.RuneCountInString(clean) > most || strings.TrimSpace(rest) != "" {
 		clean = strings.TrimSpace(Excerpt(nil, clean, most-len(hidden)-1) + " " + hidden)
@@ -72,10 +73,10 @@ func (e *redacted) Timeout() bool {
 //     them,
 //   - the values of its query,
 //
-// each as it is in req, and as it is encoded in a URL. Other headers are not looked at. A secret of fewer than 4 bytes is
-// not looked for, since it may be a part of any text. The excerpt is valid UTF-8 of no
-// more than n characters, and has nothing of what comes after the first n of the text.
-// req may be nil.
+// each as it is in req, and as it is encoded in a URL. Other headers are not looked at,
+// and a secret of fewer than 4 bytes is not looked for, since it may be a part of any
+// text. The excerpt is valid UTF-8 of no more than n characters, and has nothing of what
+// comes after the first n of the text. req may be nil.
 func Excerpt(req *http.Request, text string, n int) string {
 	secret := secretIn(text, secretsOf(req))
 	var excerpt strings.Builder

@@ -6,7 +6,7 @@
 // line, and blank lines as heartbeats while there is nothing new.
 //
 //	listener, err := configstream.New(configstream.Config{
-//		Nodes:    func(context.Context) ([]string, error) { return []string{"10.0.0.1:8091", "10.0.0.2:8091"}, nil },
+//		Nodes:    func(context.Context) ([]string, error) { return nodes, nil }, // 10.0.0.1:8091 ...
 //		Path:     "/pools/default/bs/main",
 //		OnConfig: func(u configstream.Update) { ... },
 //	})
