@@ -38,9 +38,12 @@ func quietSender(tb testing.TB, cfg Config) *Sender {
 	return s
 }
 
-// distinct returns evidence of which nothing repeats within a thousand.
+// own is more evidence than session tracking remembers.
+const own = 1024
+
+// distinct returns that much for each of 16 goroutines.
 func distinct() []Evidence {
-	all := make([]Evidence, 4096)
+	all := make([]Evidence, 16*own)
 	for i := range all {
 		all[i] = typicalEvidence(i)
 	}
@@ -81,8 +84,9 @@ func BenchmarkAdd(b *testing.B) {
 			b.SetParallelism(16 / runtime.GOMAXPROCS(0))
 			var started atomic.Int64
 			b.RunParallel(func(pb *testing.PB) {
-				for i := int(started.Add(1)) * 256; pb.Next(); i++ {
-					s.Add(c.evidence[i%len(c.evidence)])
+				first := int(started.Add(1)-1) * own
+				for i := 0; pb.Next(); i++ {
+					s.Add(c.evidence[(first+i%own)%len(c.evidence)])
 					emptied(s, i)
 				}
 			})
