@@ -38,9 +38,9 @@
 // One that fails is tried again after 1 s, and then after twice as long each time,
 // up to the smaller of 30 s and a twentieth of the TTL (which also takes the place
 // of the first second where it is less); chance takes up to 10 % off. So an outage
-// of 10 minutes that begins when a renewal of a lease of an hour is due meets some
-// twenty attempts (a dozen, if each hangs), and not one. A renewal that has not returned after an eighth of the
-// TTL, or 30 s if that is less, has failed.
+// of 10 minutes that begins when a renewal of a lease of an hour is due meets some 25
+// attempts (13, if each hangs), and not one. A renewal that has not returned after an
+// eighth of the TTL, or 30 s if that is less, has failed.
 //
 // Neither a wait nor this time is ever shorter than 1 ms (or than half of a TTL from 1 to
 // 2 ms). This is no limit for a lease that a network can keep: it only bounds what a TTL

@@ -1,11 +1,13 @@
 package leaserenewal_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,7 +112,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func assertWithin(t *testing.T, low, high, got time.Duration, what string) {
+func assertWithin[T cmp.Ordered](t *testing.T, low, high, got T, what string) {
 	t.Helper()
 	assert.Truef(t, low <= got && got <= high, "%s is %v, not from %v to %v", what, got, low, high)
 }
@@ -223,6 +225,36 @@ func TestL2TenMinuteOutage(t *testing.T) {
 		assert.Empty(t, l.lost)
 		assertWithin(t, 35*time.Minute, 35*time.Minute+30*time.Second, l.attempts[len(l.errs)], "the first success")
 	})
+}
+
+// L2: as many as the documentation says, if the outage begins when the renewal is due.
+func TestL2AttemptsInAnOutage(t *testing.T) {
+	for name, test := range map[string]struct {
+		hangs       bool
+		least, most int
+	}{"refuses": {false, 24, 28}, "hangs": {true, 12, 14}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var first time.Time
+				l := keep(t, time.Hour, func(ctx context.Context, n int) error {
+					if n == 1 {
+						first = time.Now()
+					}
+					if time.Since(first) >= 10*time.Minute {
+						return nil
+					}
+					if test.hangs {
+						<-ctx.Done()
+					}
+					return errDown
+				})
+				time.Sleep(time.Hour)
+				l.stop()
+				assertWithin(t, test.least, test.most, len(l.errs), "failed attempts")
+				assert.Empty(t, l.lost)
+			})
+		})
+	}
 }
 
 // D46: renewals are retried until the expiry.
@@ -899,6 +931,48 @@ func TestL6NoLossAfterTheEnd(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		require.Equal(t, context.Canceled, renewal.Run(ctx))
 	})
+}
+
+// L6: nor a loss in the middle of an attempt, when the context has ended but does not
+// show it yet, as one may that follows another.
+func TestL6LossUnderALaggingContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		ctx := lagging{context.Background(), start.Add(time.Minute - time.Millisecond), make(chan struct{})}
+		time.AfterFunc(time.Minute+time.Millisecond, func() { close(ctx.done) })
+		var attempting atomic.Bool
+		renewal, err := leaserenewal.New(leaserenewal.Config{
+			TTL: time.Minute,
+			Renew: func(ctx context.Context, _ time.Time) error {
+				if time.Since(start) < 53*time.Second {
+					return errDown
+				}
+				attempting.Store(true) // for 7.5 s, so when the TTL is over
+				<-ctx.Done()
+				return context.Cause(ctx)
+			},
+			OnLost: func() { t.Error("told after the end") },
+		})
+		require.NoError(t, err)
+		require.Equal(t, context.Canceled, renewal.Run(ctx))
+		require.True(t, attempting.Load())
+		require.Equal(t, time.Minute+time.Millisecond, time.Since(start))
+	})
+}
+
+// lagging is a context that has an error some time before it is done.
+type lagging struct {
+	context.Context
+	ends time.Time
+	done chan struct{}
+}
+
+func (c lagging) Done() <-chan struct{} { return c.done }
+func (c lagging) Err() error {
+	if time.Now().Before(c.ends) {
+		return nil
+	}
+	return context.Canceled
 }
 
 // L4: by the wall clock, too, the TTL counts from the start of a renewal, not from its

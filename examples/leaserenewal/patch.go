@@ -63,7 +63,7 @@ func (o Object) expiryField() string {
 type StatusError struct {
 	Code int
 	// Answer is what the server said: the first 500 characters of the content, as
-	// [transport.Excerpt] gives them: without the token, the password and the values
+	// [transport.Excerpt] gives them: without the token, the user info and the values
 	// of the query, where the server repeats them to the letter.
 	Answer string
 }

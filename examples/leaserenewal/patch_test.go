@@ -195,8 +195,8 @@ func TestObjectValidate(t *testing.T) {
 		want string
 	}{
 		{leaserenewal.Object{}, `leaserenewal: Object.URL is empty` + isURL},
-		{leaserenewal.Object{URL: "api.example.com/x"}, `leaserenewal: Object.URL has the scheme ""` + isURL},
-		{leaserenewal.Object{URL: "/x"}, `leaserenewal: Object.URL has the scheme ""` + isURL},
+		{leaserenewal.Object{URL: "api.example.com/x"}, `leaserenewal: Object.URL is not an absolute URL` + isURL},
+		{leaserenewal.Object{URL: "/x"}, `leaserenewal: Object.URL is not an absolute URL` + isURL},
 		{leaserenewal.Object{URL: "ftp://api.example.com/x"}, `leaserenewal: Object.URL has the scheme "ftp"` + isURL},
 		{leaserenewal.Object{URL: "http:///x"}, `leaserenewal: Object.URL has no host` + isURL},
 		{leaserenewal.Object{URL: "http://user:secret@api.example.com:port/"}, `leaserenewal: Object.URL is not a URL (it is not shown, since it may hold a password)` + isURL},

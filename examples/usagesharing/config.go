@@ -68,8 +68,8 @@ type Config struct {
 	// shared again if it comes again. Above 0; default 20 min.
 	RepeatEvidenceInterval time.Duration
 
-	// BlockedHTTPHeaders names the headers that are not shared, such as "cookie", in
-	// any case of letters. If nil, "cookie" is blocked. A list takes the place of that,
+	// BlockedHTTPHeaders names the headers that are not shared, such as "cookie" (and
+	// not "header.cookie"), in any case of letters. If nil, "cookie" is blocked. A list takes the place of that,
 	// so name cookie in it too; one that is empty but not nil blocks none. Note that
 	// "authorization" is not blocked by default: block it, or do not add it.
 	BlockedHTTPHeaders []string
@@ -99,9 +99,9 @@ type Config struct {
 
 	// Logger gets a record of each message that fails, of a full queue, of what is
 	// dropped at the end, and of the pauses. That of a message that fails holds the
-	// first 500 characters of the answer, without the password and the query values
-	// of URL where it repeats them to the letter ([transport.Excerpt]), or of the error,
-	// as [transport.Redact] gives it. If nil, slog.Default() at that time does.
+	// first 500 characters of the answer, without the user info and the query values of
+	// URL where it repeats them to the letter ([transport.Excerpt]), or the error, as
+	// [transport.Redact] gives it. If nil, slog.Default() at that time does.
 	Logger *slog.Logger
 }
 

@@ -58,7 +58,7 @@ func TestNewRefuses(t *testing.T) {
 		"a key in place of a header":               {usagesharing.Config{BlockedHTTPHeaders: []string{"cookie", "Header.Cookie"}}, `BlockedHTTPHeaders[1] is "Header.Cookie"; accepted: the name of a header, such as cookie`},
 		"no header":                                {usagesharing.Config{BlockedHTTPHeaders: []string{" cookie "}}, `BlockedHTTPHeaders[0] is " cookie "`},
 		"an empty header":                          {usagesharing.Config{BlockedHTTPHeaders: []string{""}}, `BlockedHTTPHeaders[0] is ""`},
-		"a path":                                   {usagesharing.Config{URL: "new.ashx"}, `URL has the scheme ""`},
+		"a path":                                   {usagesharing.Config{URL: "new.ashx"}, "URL is not an absolute URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := usagesharing.New(c.cfg)

@@ -1,12 +1,13 @@
 // Package usagesharing sends usage data, the evidence of the requests that a program
 // serves, to a service that collects it: that of 51Degrees, unless Config.URL names
-// another. It never hammers that service
-// when it is sick, never blocks the program, and says what became of every entry.
+// another. It never hammers that service when it is sick, never blocks the program, and
+// says what became of every entry.
 //
 //	sender, err := usagesharing.New(usagesharing.Config{Product: "shop"})
 //	if err != nil {
 //		return err
 //	}
+//	ctx, cancel := context.WithCancel(context.Background())
 //	ended := make(chan error)
 //	go func() { ended <- sender.Run(ctx) }()
 //	...

@@ -62,8 +62,7 @@ func (m *encoder) message(ctx context.Context, batch []entry, sent time.Time) ([
 	return message.Bytes(), nil
 }
 
-// appendDevice also sorts e: a fixed order compresses better, and of two session ids,
-// sequences or client addresses, the same one is always taken.
+// appendDevice also sorts e: a fixed order compresses better.
 func (m *encoder) appendDevice(b []byte, e entry, dateSent string) []byte {
 	slices.SortFunc(e, func(f, g field) int {
 		return cmp.Or(strings.Compare(f.element, g.element), strings.Compare(f.name, g.name))

@@ -27,7 +27,7 @@ func (s *Sender) sendNext(ctx context.Context, m *encoder) bool {
 	case errors.Is(err, breaker.ErrOpen), err != nil && ctx.Err() != nil:
 		result = unsettled
 	case err != nil:
-		s.logger().Warn("usage sharing: message failed", "entries", len(batch), "error", err)
+		s.logger().Warn("usage sharing: message failed", "entries", len(batch), "error", err.Error())
 	case status == http.StatusOK:
 		result = delivered
 	default:

@@ -82,23 +82,42 @@ func (f *filter) apply(fields []field, e Evidence) ([]field, uint64) {
 	if f.percentage < 1 && rand.Float64() >= f.percentage {
 		return nil, 0
 	}
+	for key, value := range e {
+		if element, name := elementOf(key); f.shares(element, name) {
+			fields = with(fields, field{element, name, value})
+		}
+	}
 	worthIt := false
 	var fingerprint uint64
-	for key, value := range e {
-		element, name := elementOf(key)
-		if !f.shares(element, name) {
+	for _, shared := range fields {
+		switch shared.element {
+		case sessionID, sequence:
 			continue
+		case clientIP:
+			shared.name = "" // which is not sent
 		}
-		if element != sessionID && element != sequence {
-			worthIt = true
-			fingerprint += maphash.Comparable(f.seed, field{element, name, value}) // a sum: a map has no order
-		}
-		fields = append(fields, field{element, name, value})
+		worthIt = true
+		fingerprint += maphash.Comparable(f.seed, shared) // a sum: a map has no order
 	}
 	if !worthIt {
 		return nil, 0
 	}
 	return fields, fingerprint
+}
+
+// with returns the fields with one more. Of those that are no evidence, there is one of
+// a kind: that with the first key.
+func with(fields []field, f field) []field {
+	if !f.isEvidence() {
+		same := func(other field) bool { return other.element == f.element }
+		if i := slices.IndexFunc(fields, same); i >= 0 {
+			if f.name < fields[i].name {
+				fields[i] = f
+			}
+			return fields
+		}
+	}
+	return append(fields, f)
 }
 
 func (f *filter) shares(element, name string) bool {

@@ -148,6 +148,8 @@ func TestWhatMakesEvidenceTheSame(t *testing.T) {
 		{"another value", base(), base("header.b", "3"), false},
 		{"another client", base(), base("server.client-ip", "192.0.2.2"), false},
 		{"another case of an origin", base("header.x", "1"), base("Header.x", "1"), true},
+		{"another case of the client's key", usagesharing.Evidence{"server.client-ip": "x"}, usagesharing.Evidence{"Server.Client-IP": "x"}, true},
+		{"another address that is not sent", usagesharing.Evidence{"server.client-ip": "b", "Server.Client-IP": "a"}, usagesharing.Evidence{"server.client-ip": "c", "Server.Client-IP": "a"}, true},
 		{"another case of a name", base("header.x", "1"), base("header.X", "1"), false},
 		{"another origin", usagesharing.Evidence{"header.a": "1"}, usagesharing.Evidence{"server.a": "1"}, false},
 		{"one more", base(), base("header.c", ""), false},

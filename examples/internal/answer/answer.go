@@ -63,8 +63,8 @@ func (t noRedirect) RoundTrip(req *http.Request) (*http.Response, error) {
 // content, without the secrets of req ([transport.Excerpt]).
 //
 // The content is read up to 64 KiB, and for up to 1 s, or half of the time that is left
-// until the deadline of req if that is less, so that its connection can be used again. A content that
-// breaks off or takes too long is one that is short: the status has arrived.
+// until the deadline of req if that is less, so that its connection can be used again. A
+// content that breaks off or takes too long is one that is short: the status has arrived.
 func Brief(client *http.Client, req *http.Request) (status int, excerpt string, err error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()

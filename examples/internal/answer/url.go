@@ -16,6 +16,8 @@ func URLFault(s string) string {
 	switch {
 	case err != nil:
 		return "is not a URL (it is not shown, since it may hold a password)"
+	case u.Host == "" && u.Scheme != "http" && u.Scheme != "https": // user:password@host, say
+		return "is not an absolute URL"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Sprintf("has the scheme %q", u.Scheme)
 	case u.Hostname() == "":

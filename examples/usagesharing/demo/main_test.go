@@ -105,7 +105,7 @@ func TestFlags(t *testing.T) {
 		"-rate 0 -jitter 1":             "-rate is 0; accepted: 1 to 1000000\nbreaker: Jitter is 1",
 		"-max-queue-size 10":            "MaxQueueSize is 10",
 		"-evidence /does/not/exist":     "-evidence: open /does/not/exist",
-		"-url nowhere":                  `URL has the scheme ""`,
+		"-url nowhere":                  "URL is not an absolute URL",
 		"-nothing":                      "flag provided but not defined",
 		"more":                          `unexpected argument "more"`,
 	} {
